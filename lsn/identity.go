@@ -1,0 +1,66 @@
+package lsn
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+)
+
+// Identity is the whole identity of one event. An id column is unique only inside one table and one
+// history, and a position only inside one server's history; all four parts together are equal only for
+// the same event.
+type Identity struct {
+	// Source is the short hash of the database that wrote the event, see SourceOf.
+	Source uint32
+	// Commit is the start of the transaction's commit record.
+	Commit Start
+	// Time is the commit time in microseconds since 1970.
+	Time int64
+	// Ordinal counts, from 1, every row and message that Postgres sends of the transaction, before any
+	// filter of ours.
+	Ordinal uint32
+}
+
+// SourceOf hashes a system identifier (IDENTIFY_SYSTEM) and a database's oid.
+func SourceOf(systemID string, database uint32) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write(strconv.AppendUint([]byte(systemID+"/"), uint64(database), 10)) // never fails
+	return h.Sum32()
+}
+
+// Append appends the text of the identity as the header walrelay.lsn carries it:
+// source in hexadecimal, commit record, commit time, ordinal, joined by colons.
+func (id Identity) Append(b []byte) []byte {
+	const digits = "0123456789abcdef"
+	for shift := 28; shift >= 0; shift -= 4 {
+		b = append(b, digits[id.Source>>shift&15])
+	}
+	b = append(b, ':')
+	b = appendText(b, uint64(id.Commit))
+	b = append(b, ':')
+	b = strconv.AppendInt(b, id.Time, 10)
+	b = append(b, ':')
+	return strconv.AppendUint(b, uint64(id.Ordinal), 10)
+}
+
+// String is the text of Append.
+func (id Identity) String() string { return string(id.Append(nil)) }
+
+// ParseIdentity reads the text of Append.
+func ParseIdentity(text string) (Identity, error) {
+	parts := strings.Split(text, ":")
+	if len(parts) != 4 || len(parts[0]) != 8 {
+		return Identity{}, fmt.Errorf("event identity %q: want source:commit:time:ordinal", text)
+	}
+	source, errS := strconv.ParseUint(parts[0], 16, 32)
+	commit, errC := parse(parts[1])
+	micros, errT := strconv.ParseInt(parts[2], 10, 64)
+	ordinal, errO := strconv.ParseUint(parts[3], 10, 32)
+	for _, err := range []error{errS, errC, errT, errO} {
+		if err != nil {
+			return Identity{}, fmt.Errorf("event identity %q: %w", text, err)
+		}
+	}
+	return Identity{Source: uint32(source), Commit: Start(commit), Time: micros, Ordinal: uint32(ordinal)}, nil
+}
