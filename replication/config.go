@@ -1,0 +1,112 @@
+package replication
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Config tells how to reach Postgres and which slot to read.
+type Config struct {
+	// URL is a connection string, URL or keyword form, as libpq takes it.
+	URL string
+	// Slot is the replication slot's name. Empty: walrelay_<database>.
+	Slot string
+	// Publication is the publication's name. Empty: the slot's name.
+	Publication string
+	// Messages asks for pg_logical_emit_message records too.
+	Messages bool
+	// WALSenderTimeout is set for our own session, so that a server's 0 (a dead host keeps the slot for many
+	// minutes) or 5 s (shorter than a usual status interval) does not decide. Default 60 s.
+	WALSenderTimeout time.Duration
+	// DecodingWorkMem is logical_decoding_work_mem of our session, such as "256MB". Empty: the server's.
+	DecodingWorkMem string
+	// MaxEventBytes bounds one message of the stream; a longer one is read over without being kept, and its
+	// first bytes are handed on. Default 16 MiB.
+	MaxEventBytes int
+	// Instance marks our own connections, in application_name.
+	Instance string
+	// Dial replaces the TCP dial; for tests.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Defaults of Config.
+const (
+	DefaultWALSenderTimeout = time.Minute
+	DefaultMaxEventBytes    = 16 << 20
+)
+
+// ApplicationName is the start of the application_name of all our connections.
+const ApplicationName = "walrelay"
+
+func (c *Config) timeout() time.Duration {
+	if c.WALSenderTimeout > 0 {
+		return c.WALSenderTimeout
+	}
+	return DefaultWALSenderTimeout
+}
+
+func (c *Config) maxEvent() int {
+	if c.MaxEventBytes > 0 {
+		return c.MaxEventBytes
+	}
+	return DefaultMaxEventBytes
+}
+
+// StatusInterval is how often a status must go out at the latest: a third of the session's
+// wal_sender_timeout, at most 10 s.
+func (c *Config) StatusInterval() time.Duration {
+	return min(c.timeout()/3, 10*time.Second)
+}
+
+// session is what decides the text of values and the life of the connection. It must not depend on the
+// role's or the database's own settings: a role with DateStyle=German prints dates nobody can parse.
+func (c *Config) session() map[string]string {
+	settings := map[string]string{
+		"replication":         "database",
+		"application_name":    c.applicationName(),
+		"client_encoding":     "UTF8",
+		"TimeZone":            "UTC",
+		"DateStyle":           "ISO",
+		"IntervalStyle":       "postgres",
+		"extra_float_digits":  "3",
+		"bytea_output":        "hex",
+		"client_min_messages": "warning", // on 18 a missing publication is only a warning
+		"wal_sender_timeout":  fmt.Sprintf("%dms", c.timeout().Milliseconds()),
+	}
+	if c.DecodingWorkMem != "" {
+		settings["logical_decoding_work_mem"] = c.DecodingWorkMem
+	}
+	return settings
+}
+
+func (c *Config) applicationName() string {
+	if c.Instance == "" {
+		return ApplicationName
+	}
+	return ApplicationName + "/" + c.Instance
+}
+
+func (c *Config) parse() (*pgconn.Config, error) {
+	config, err := pgconn.ParseConfig(c.URL)
+	if err != nil {
+		return nil, &SetupError{
+			Problem: "the Postgres URL cannot be read",
+			Remedy:  "want postgres://user:password@host:5432/database",
+			Err:     err,
+		}
+	}
+	for name, value := range c.session() {
+		config.RuntimeParams[name] = value
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = 10 * time.Second
+	}
+	if c.Dial != nil {
+		config.DialFunc = c.Dial
+	}
+	return config, nil
+}
