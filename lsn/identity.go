@@ -47,10 +47,16 @@ func (id Identity) Append(b []byte) []byte {
 // String is the text of Append.
 func (id Identity) String() string { return string(id.Append(nil)) }
 
-// ParseIdentity reads the text of Append.
+const longestIdentity = len("ffffffff:FFFFFFFF/FFFFFFFF:-9223372036854775808:4294967295")
+
+// ParseIdentity reads the text of Append, and refuses every other spelling of the same: a header that was not
+// written by Append must not count as an event of ours.
 func ParseIdentity(text string) (Identity, error) {
+	if len(text) > longestIdentity {
+		return Identity{}, fmt.Errorf("event identity of %d bytes: it has at most %d", len(text), longestIdentity)
+	}
 	parts := strings.Split(text, ":")
-	if len(parts) != 4 || len(parts[0]) != 8 {
+	if len(parts) != 4 {
 		return Identity{}, fmt.Errorf("event identity %q: want source:commit:time:ordinal", text)
 	}
 	source, errS := strconv.ParseUint(parts[0], 16, 32)
@@ -62,5 +68,9 @@ func ParseIdentity(text string) (Identity, error) {
 			return Identity{}, fmt.Errorf("event identity %q: %w", text, err)
 		}
 	}
-	return Identity{Source: uint32(source), Commit: Start(commit), Time: micros, Ordinal: uint32(ordinal)}, nil
+	id := Identity{Source: uint32(source), Commit: Start(commit), Time: micros, Ordinal: uint32(ordinal)}
+	if id.String() != text {
+		return Identity{}, fmt.Errorf("event identity %q: it is written %v", text, id)
+	}
+	return id, nil
 }

@@ -23,7 +23,7 @@ func (s Start) String() string { return string(appendText(nil, uint64(s))) }
 // String is the usual form of a position, such as 0/4003F30.
 func (e End) String() string { return string(appendText(nil, uint64(e))) }
 
-// ParseEnd reads the form that Postgres prints.
+// ParseEnd reads the form that Postgres prints; small letters and leading zeros are accepted, as Postgres does.
 func ParseEnd(s string) (End, error) {
 	v, err := parse(s)
 	return End(v), err

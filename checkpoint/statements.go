@@ -1,0 +1,65 @@
+package checkpoint
+
+import "strings"
+
+// serverSQL tells which server is at the other end of the connection: its system identifier as IDENTIFY_SYSTEM
+// prints it (unsigned), and the timeline of the WAL it writes now, the first 8 digits of a WAL file's name.
+// pg_control_system and the others are open to every role. It fails during recovery.
+const serverSQL = `
+	SELECT (CASE WHEN id < 0 THEN id + 18446744073709551616 ELSE id END)::text AS system_id,
+	       ('x' || left(pg_walfile_name(insert_lsn), 8))::bit(32)::integer AS timeline,
+	       insert_lsn
+	FROM (SELECT system_identifier::numeric AS id, pg_current_wal_insert_lsn() AS insert_lsn
+	      FROM pg_control_system()) control`
+
+// columns are the columns of a row in the order of scan.
+const columns = `c.slot, c.state, c.system_id, c.timeline, c.lsn::text, c.commit_time, c.run_epoch,
+	c.kafka_cluster_id, c.saved_at`
+
+const createSQL = `WITH server AS (` + serverSQL + `)
+	INSERT INTO walrelay.checkpoint AS c (slot, state, system_id, timeline, lsn)
+	SELECT $1, 'creating', system_id, timeline, '0/0' FROM server
+	ON CONFLICT (slot) DO UPDATE
+	SET system_id = excluded.system_id, timeline = excluded.timeline, lsn = excluded.lsn, saved_at = now()
+	WHERE c.state = 'creating'`
+
+const readySQL = `
+	UPDATE walrelay.checkpoint SET state = 'ready', lsn = $2, saved_at = now()
+	WHERE slot = $1 AND state = 'creating'`
+
+// The subquery is the row before the update, which RETURNING cannot give before Postgres 18.
+const claimSQL = `WITH server AS (` + serverSQL + `)
+	UPDATE walrelay.checkpoint r SET state = 'ready', run_epoch = r.run_epoch + 1
+	FROM (SELECT * FROM walrelay.checkpoint WHERE slot = $1 FOR UPDATE) c, server s
+	WHERE r.slot = c.slot AND c.state IN ('ready', 'clean')
+	  AND c.system_id = $2 AND s.system_id = $2 AND s.timeline = $3
+	  AND c.lsn <= s.insert_lsn
+	RETURNING ` + columns
+
+const saveSQL = `WITH server AS (` + serverSQL + `)
+	UPDATE walrelay.checkpoint c
+	SET state = $2, timeline = $4, lsn = $5, commit_time = coalesce($7, c.commit_time),
+	    kafka_cluster_id = coalesce($8, c.kafka_cluster_id), saved_at = now()
+	FROM server s
+	WHERE c.slot = $1 AND c.state IN ('ready', 'clean')
+	  AND c.system_id = $3 AND s.system_id = $3 AND s.timeline = $4
+	  AND c.run_epoch = $6 AND c.lsn <= $5
+	  AND coalesce(c.kafka_cluster_id = $8, true)`
+
+// explainSQL reads what the guards compare, whether there is a row or not.
+const explainSQL = `WITH server AS (` + serverSQL + `)
+	SELECT s.system_id, s.timeline, s.insert_lsn::text, c.slot IS NOT NULL,
+	       coalesce(c.state, ''), coalesce(c.system_id, ''), coalesce(c.run_epoch, 0), coalesce(c.lsn, '0/0')::text,
+	       coalesce(c.kafka_cluster_id, '')
+	FROM server s LEFT JOIN walrelay.checkpoint c ON c.slot = $1`
+
+// CreateSQL is the statement of Create for a script that a person runs. A slot's name has no character that
+// needs quoting.
+func CreateSQL(slot string) string { return strings.ReplaceAll(createSQL, "$1", "'"+slot+"'") }
+
+// MarkReadySQL is the statement of MarkReady for a script, with the position taken from the slot itself.
+func MarkReadySQL(slot string) string {
+	name := "'" + slot + "'"
+	position := "(SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = " + name + ")"
+	return strings.NewReplacer("$1", name, "$2", position).Replace(readySQL)
+}

@@ -1,0 +1,211 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/walrelay/walrelay/lsn"
+)
+
+// State is what the row says of its slot.
+type State string
+
+// The states of a row.
+const (
+	// Creating: the slot is being made, or its making was interrupted.
+	Creating State = "creating"
+	// Ready: a relay runs, or the last one did not stop cleanly.
+	Ready State = "ready"
+	// Clean: the last relay stopped after everything that it had read was acknowledged and confirmed.
+	Clean State = "clean"
+)
+
+// Row is the durable position of one slot, a row of walrelay.checkpoint.
+type Row struct {
+	// Slot is the replication slot's name, the key.
+	Slot  string
+	State State
+	// SystemID is the system identifier of the server whose WAL LSN belongs to, as IDENTIFY_SYSTEM prints it.
+	SystemID string
+	// Timeline is that server's timeline at the save.
+	Timeline int32
+	// LSN: every event of a transaction whose commit record starts below it is in Kafka.
+	LSN lsn.End
+	// CommitTime is when the last such transaction with events was committed. Zero: none yet; a save with zero
+	// keeps what the row has.
+	CommitTime time.Time
+	// Epoch counts the starts of relays on this slot, see Claim.
+	Epoch int64
+	// KafkaClusterID is the cluster that has the events. Empty: not known yet; a save with an empty one keeps what
+	// the row has.
+	KafkaClusterID string
+	// SavedAt is the time of the save by the clock of Postgres. Set by Load and Claim, ignored by Save.
+	SavedAt time.Time
+}
+
+// Store reads and writes the rows over a connection of its own, which it opens at the first call and again after
+// it broke. It never retries: the caller does, and may, since every call can be repeated.
+//
+// One goroutine uses a Store. Statements and waits for locks are bounded on the server (5 s, 2 s); give ctx a
+// deadline as well, against a server that is silent.
+type Store struct {
+	config *pgx.ConnConfig
+	conn   *pgx.Conn
+}
+
+// NewStore makes a Store that connects with a copy of config. It does no I/O.
+func NewStore(config *pgx.ConnConfig) *Store {
+	config = config.Copy()
+	for name, value := range map[string]string{
+		// Not the role's setting. A synchronous standby can be this very relay, and then the save would wait for
+		// a confirmation that waits for the save; with off, a crash loses the row but not the slot's position.
+		"synchronous_commit": "local",
+		"lock_timeout":       "2s",
+		"statement_timeout":  "5s",
+	} {
+		config.RuntimeParams[name] = value
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "walrelay"
+	}
+	return &Store{config: config}
+}
+
+// Close ends the connection, if there is one. The Store may be used again.
+func (s *Store) Close(ctx context.Context) error {
+	if s.conn == nil {
+		return nil
+	}
+	conn := s.conn
+	s.conn = nil
+	if err := conn.Close(ctx); err != nil {
+		return fmt.Errorf("close checkpoint store: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) connect(ctx context.Context) (*pgx.Conn, error) {
+	if s.conn != nil && !s.conn.IsClosed() {
+		return s.conn, nil
+	}
+	conn, err := pgx.ConnectConfig(ctx, s.config)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	s.conn = conn
+	return conn, nil
+}
+
+// Load reads the row of a slot. It reports false where there is none, also when the table is absent.
+func (s *Store) Load(ctx context.Context, slot string) (Row, bool, error) {
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return Row{}, false, fmt.Errorf("load checkpoint of slot %q: %w", slot, err)
+	}
+	row, err := scan(conn.QueryRow(ctx, `SELECT `+columns+` FROM walrelay.checkpoint c WHERE slot = $1`, slot))
+	const undefinedTable = "42P01"
+	var pg *pgconn.PgError
+	switch {
+	case errors.Is(err, pgx.ErrNoRows), errors.As(err, &pg) && pg.Code == undefinedTable:
+		return Row{}, false, nil
+	case err != nil:
+		return Row{}, false, fmt.Errorf("load checkpoint of slot %q: %w", slot, err)
+	}
+	return row, true, nil
+}
+
+// Create writes the row of a slot that is about to be made, with the server's system identifier and timeline and
+// no position. It takes over a row left in the state creating and refuses any other.
+func (s *Store) Create(ctx context.Context, slot string) error {
+	return s.write(ctx, "create", Row{Slot: slot}, createChecks, createSQL, slot)
+}
+
+// MarkReady ends the creation: the slot exists and starts at the given position, its consistent point.
+func (s *Store) MarkReady(ctx context.Context, slot string, consistent lsn.End) error {
+	return s.write(ctx, "mark ready", Row{Slot: slot}, readyChecks, readySQL, slot, consistent.String())
+}
+
+// Claim makes the caller the one relay that may save. It is to be called after START_REPLICATION has succeeded,
+// for only then nobody else can hold the slot. systemID and timeline are the stream's. Like Save it can be refused.
+//
+// It returns the new epoch and the row as it was before. The row itself says ready from now on, whatever it said
+// before, so that a crash before the first save counts as an unclean stop.
+func (s *Store) Claim(ctx context.Context, slot, systemID string, timeline int32) (epoch int64, before Row, err error) {
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return 0, Row{}, fmt.Errorf("claim checkpoint of slot %q: %w", slot, err)
+	}
+	before, err = scan(conn.QueryRow(ctx, claimSQL, slot, systemID, timeline))
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = explain(ctx, conn, Row{Slot: slot, SystemID: systemID, Timeline: timeline}, claimChecks)
+	}
+	if err != nil {
+		return 0, Row{}, fmt.Errorf("claim checkpoint of slot %q: %w", slot, err)
+	}
+	return before.Epoch + 1, before, nil
+}
+
+// Save writes the row, in the state Ready or Clean, if and only if it is mine to write: the server at the other
+// end is the stream's (row.SystemID and row.Timeline), the row belongs to the same history, nobody has claimed it
+// since (row.Epoch), its position does not go down, and its Kafka cluster stays the same. All that is one
+// statement. Otherwise the error is a *RefusedError.
+func (s *Store) Save(ctx context.Context, row Row) error {
+	return s.write(ctx, "save", row, saveChecks, saveSQL, row.Slot, row.State, row.SystemID, row.Timeline,
+		row.LSN.String(), row.Epoch, nullTime(row.CommitTime), nullText(row.KafkaClusterID))
+}
+
+// write executes a guarded statement that changes exactly one row unless a guard refuses.
+func (s *Store) write(ctx context.Context, verb string, row Row, checks []check, sql string, args ...any) error {
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return fmt.Errorf("%s checkpoint of slot %q: %w", verb, row.Slot, err)
+	}
+	tag, err := conn.Exec(ctx, sql, args...)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = explain(ctx, conn, row, checks)
+	}
+	if err != nil {
+		return fmt.Errorf("%s checkpoint of slot %q: %w", verb, row.Slot, err)
+	}
+	return nil
+}
+
+// scan reads the columns of the constant of that name.
+func scan(r pgx.Row) (Row, error) {
+	var row Row
+	var position string
+	var committed *time.Time
+	var cluster *string
+	err := r.Scan(&row.Slot, &row.State, &row.SystemID, &row.Timeline, &position, &committed, &row.Epoch, &cluster,
+		&row.SavedAt)
+	if err != nil {
+		return Row{}, err
+	}
+	if committed != nil {
+		row.CommitTime = *committed
+	}
+	if cluster != nil {
+		row.KafkaClusterID = *cluster
+	}
+	row.LSN, err = lsn.ParseEnd(position)
+	return row, err
+}
+
+func nullTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func nullText(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
