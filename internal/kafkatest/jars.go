@@ -1,0 +1,71 @@
+package kafkatest
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/walrelay/walrelay/internal/pgtest/cache"
+)
+
+// version is the release of Apache Kafka, as in pom.xml.
+const version = "4.3.0"
+
+const dependencyPlugin = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
+
+//go:embed pom.xml
+var pom []byte
+
+// Jars returns the folder with Kafka's jars. The first call on a machine has Maven fetch them (50 MB with its plugins).
+func Jars(ctx context.Context) (dir string, err error) { return jars(ctx, nil) }
+
+func jars(ctx context.Context, progress func(string)) (string, error) {
+	dir := cache.Path("kafka", version, "libs")
+	err := cache.Once(ctx, dir, func(tmp string) error {
+		if _, err := exec.LookPath("mvn"); err != nil {
+			return fmt.Errorf("fetch Kafka's jars: %w; install Maven", err)
+		}
+		defer cache.Report(progress, fmt.Sprintf("fetching Apache Kafka %s with Maven (about 50 MB, once)", version))()
+		project, err := os.MkdirTemp("", "walrelay-kafka-")
+		if err != nil {
+			return fmt.Errorf("fetch Kafka's jars: %w", err)
+		}
+		defer os.RemoveAll(project)
+		file := filepath.Join(project, "pom.xml")
+		if err := os.WriteFile(file, pom, 0o600); err != nil {
+			return fmt.Errorf("fetch Kafka's jars: %w", err)
+		}
+		mvn := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", file, dependencyPlugin+":copy-dependencies",
+			"-DoutputDirectory="+tmp, "-DincludeScope=runtime")
+		if out, err := mvn.CombinedOutput(); err != nil {
+			return fmt.Errorf("fetch Kafka's jars with Maven: %w\n%s", err, out)
+		}
+		return nil
+	})
+	return dir, err
+}
+
+// classPath lists the jars in a fixed order: an archive of classes is bound to it.
+func classPath(libs string) (string, error) {
+	list, err := filepath.Glob(filepath.Join(libs, "*.jar"))
+	if err != nil || len(list) == 0 {
+		return "", fmt.Errorf("list Kafka's jars: none in %s", libs)
+	}
+	slices.Sort(list)
+	return strings.Join(list, string(os.PathListSeparator)), nil
+}
+
+// javaVersion is what the installed Java says of itself.
+func javaVersion(ctx context.Context) ([]byte, error) {
+	out, err := exec.CommandContext(ctx, "java", "-version").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("run java: %w; install Java 17 or newer", err)
+	}
+	return bytes.TrimSpace(out), nil
+}

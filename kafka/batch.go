@@ -1,0 +1,136 @@
+package kafka
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"time"
+
+	"github.com/segmentio/kafka-go/compress"
+
+	"github.com/walrelay/walrelay/router"
+)
+
+// Layout of a batch on the wire: the size that a Produce request puts in front of a record set, the header of a record
+// batch of format 2 (Kafka documentation, "Record Batch"), and the records.
+const (
+	setPrefixSize = 4
+	batchOverhead = setPrefixSize + 61
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// batch is one record batch of one partition. Append writes it under the producer's lock. From the moment a lane has
+// taken it, its bytes and borders never change, and it belongs to that lane until its answer.
+type batch struct {
+	next *batch // behind this one in the partition's queue, or in the free list
+
+	buf     []byte // batchOverhead reserved bytes, then the encoded records
+	wire    []byte // what is sent; nil until stamped; buf itself where nothing is compressed
+	taken   bool   // by a lane: no more records
+	records int32
+	first   int64 // timestamp of the first record, which the others' deltas refer to
+	max     int64 // largest timestamp
+	oldest  int64 // smallest timestamp
+	runs    []Ack // which transactions the records belong to
+
+	sequence int32
+	attempts int
+	created  time.Time // when the first record was appended
+	sent     time.Time // when it was sent for the first time
+}
+
+// size is the size of the encoded records.
+func (b *batch) size() int { return len(b.buf) - batchOverhead }
+
+// sizeWith is the size that a record with this payload would take in the batch.
+func (b *batch) sizeWith(payload int, timestamp int64) int {
+	if b.records == 0 {
+		return recordSize(payload, 0, 0)
+	}
+	return recordSize(payload, timestamp-b.first, b.records)
+}
+
+// append adds a record. The buffer must have room for it.
+func (b *batch) append(m *router.Message, payload int, tx uint64) {
+	b.place(m.Time, payload)
+	b.buf = appendPayload(b.buf, m)
+	b.count(tx, 1)
+}
+
+// place writes what stands in front of a record's payload and counts the record.
+func (b *batch) place(timestamp int64, payload int) {
+	if b.records == 0 {
+		b.first, b.max, b.oldest = timestamp, timestamp, timestamp
+	}
+	b.max = max(b.max, timestamp)
+	b.oldest = min(b.oldest, timestamp)
+	b.buf = appendPlace(b.buf, payload, timestamp-b.first, b.records)
+	b.records++
+}
+
+func (b *batch) count(tx uint64, n int32) {
+	if last := len(b.runs) - 1; last >= 0 && b.runs[last].Tx == tx {
+		b.runs[last].N += n
+		return
+	}
+	b.runs = append(b.runs, Ack{Tx: tx, N: n})
+}
+
+// stamp writes the header and makes the batch ready to be sent. The leader's epoch (-1) and the base offset (0) are not
+// a client's business.
+func (b *batch) stamp(producer identity, sequence int32, codec compress.Codec, pool *bufferPool) error {
+	b.wire = b.buf
+	var attributes uint16
+	if codec != nil {
+		compressed, err := compressRecords(codec, b.buf, pool)
+		if err != nil {
+			return err
+		}
+		b.wire, attributes = compressed, uint16(codec.Code())
+	}
+	b.sequence = sequence
+	be := binary.BigEndian
+	be.PutUint32(b.wire, uint32(len(b.wire)-setPrefixSize))
+	h := b.wire[setPrefixSize:]
+	be.PutUint64(h[0:], 0)
+	be.PutUint32(h[8:], uint32(len(h)-12))
+	be.PutUint32(h[12:], 0xffffffff)
+	h[16] = 2 // format
+	be.PutUint16(h[21:], attributes)
+	be.PutUint32(h[23:], uint32(b.records-1)) // last offset delta
+	be.PutUint64(h[27:], uint64(b.first))
+	be.PutUint64(h[35:], uint64(b.max))
+	be.PutUint64(h[43:], uint64(producer.id))
+	be.PutUint16(h[51:], uint16(producer.epoch))
+	be.PutUint32(h[53:], uint32(sequence))
+	be.PutUint32(h[57:], uint32(b.records))
+	be.PutUint32(h[17:], crc32.Checksum(h[21:], castagnoli))
+	return nil
+}
+
+// split moves the records behind the first half of b into a new batch. Both are as if never sent: the broker refused b
+// before it looked at the sequence.
+func (b *batch) split(left, right *batch) {
+	left.created, right.created = b.created, b.created
+	half := b.records / 2
+	runs := b.runs
+	var used int32 // records of runs[0] that are in left or right already
+	for i, rest := int32(0), b.buf[batchOverhead:]; i < b.records; i++ {
+		delta, payload, behind := readPlace(rest)
+		into := left
+		if i >= half {
+			into = right
+		}
+		into.place(b.first+delta, payload)
+		into.buf = append(into.buf, behind[:payload]...)
+		if used == runs[0].N {
+			runs, used = runs[1:], 0
+		}
+		into.count(runs[0].Tx, 1)
+		used++
+		rest = behind[payload:]
+	}
+}
+
+// nextSequence is the sequence n records behind s. After 2^31-1 comes 0.
+func nextSequence(s, n int32) int32 { return int32((uint32(s) + uint32(n)) & 0x7fffffff) }
