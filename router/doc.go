@@ -1,0 +1,2 @@
+// Package router turns outbox rows into Kafka records. It is being written.
+package router
