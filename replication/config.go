@@ -39,9 +39,6 @@ const (
 	DefaultMaxEventBytes    = 16 << 20
 )
 
-// ApplicationName is the start of the application_name of all our connections.
-const ApplicationName = "walrelay"
-
 func (c *Config) timeout() time.Duration {
 	if c.WALSenderTimeout > 0 {
 		return c.WALSenderTimeout
@@ -67,7 +64,7 @@ func (c *Config) StatusInterval() time.Duration {
 func (c *Config) session() map[string]string {
 	settings := map[string]string{
 		"replication":         "database",
-		"application_name":    c.applicationName(),
+		"application_name":    c.ApplicationName(),
 		"client_encoding":     "UTF8",
 		"TimeZone":            "UTC",
 		"DateStyle":           "ISO",
@@ -83,30 +80,40 @@ func (c *Config) session() map[string]string {
 	return settings
 }
 
-func (c *Config) applicationName() string {
+// ApplicationName is what our connections are called on the server.
+func (c *Config) ApplicationName() string {
 	if c.Instance == "" {
-		return ApplicationName
+		return "walrelay"
 	}
-	return ApplicationName + "/" + c.Instance
+	return "walrelay/" + c.Instance
 }
 
 func (c *Config) parse() (*pgconn.Config, error) {
 	config, err := pgconn.ParseConfig(c.URL)
 	if err != nil {
-		return nil, &SetupError{
-			Problem: "the Postgres URL cannot be read",
-			Remedy:  "want postgres://user:password@host:5432/database",
-			Err:     err,
-		}
+		return nil, urlError(err)
 	}
 	for name, value := range c.session() {
 		config.RuntimeParams[name] = value
 	}
+	c.adapt(config)
+	return config, nil
+}
+
+func (c *Config) adapt(config *pgconn.Config) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = 10 * time.Second
 	}
 	if c.Dial != nil {
 		config.DialFunc = c.Dial
 	}
-	return config, nil
+}
+
+// urlError words an unreadable URL; pgconn leaves the password out.
+func urlError(err error) error {
+	return &SetupError{
+		Problem: "the Postgres URL cannot be read",
+		Remedy:  "want postgres://user:password@host:5432/database",
+		Err:     err,
+	}
 }

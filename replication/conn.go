@@ -2,6 +2,7 @@ package replication
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,6 +28,9 @@ type Conn struct {
 	System System
 }
 
+// ErrStandby: the server is in recovery. Decoding on a standby is not supported; after a promotion it is right.
+var ErrStandby = errors.New("the server is a standby; waiting for a primary")
+
 // Connect opens a replication connection and asks which server it has reached.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	config, err := cfg.parse()
@@ -43,6 +47,14 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		c.Close()
 		return nil, fmt.Errorf("identify system: %w", err)
 	}
+	standby, err := c.inRecovery(ctx)
+	if err == nil && standby {
+		err = ErrStandby
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
 	c.System = System{ID: system.SystemID, Timeline: system.Timeline, Database: system.DBName}
 	return c, nil
 }
@@ -54,16 +66,44 @@ func (c *Conn) Close() {
 	_ = c.pg.Close(ctx) // the server notices either way
 }
 
-// connectError adds the remedy where a person must act. pgconn's text carries no password.
+// inRecovery asks whether the server is a standby. During a failover the address may lead to one that is not
+// promoted yet; the slot is then missing or unusable, which must not be taken for a lost slot.
+func (c *Conn) inRecovery(ctx context.Context) (bool, error) {
+	results, err := c.pg.Exec(ctx, "SELECT pg_is_in_recovery()").ReadAll()
+	if err != nil {
+		return false, fmt.Errorf("ask for recovery: %w", err)
+	}
+	return string(results[0].Rows[0][0]) == "t", nil
+}
+
+// ConnectError is a connection that was refused. pgconn's text carries no password.
+type ConnectError struct {
+	// Remedy is empty where waiting may help.
+	Remedy string
+	Err    error
+}
+
+// Error is the cause and the remedy in one line.
+func (e *ConnectError) Error() string {
+	text := "connect to Postgres: " + e.Err.Error()
+	if e.Remedy != "" {
+		text += "; " + e.Remedy
+	}
+	return text
+}
+
+// Unwrap is the cause.
+func (e *ConnectError) Unwrap() error { return e.Err }
+
 func connectError(err error, config *pgconn.Config) error {
-	if Classify(err) != Stop {
-		return fmt.Errorf("connect to Postgres: %w", err)
-	}
-	remedy := "check user and password, and that pg_hba.conf has a line for this database and user " +
-		"(a line for the keyword replication does not count for logical replication)"
 	var pg *pgconn.PgError
-	if asPg(err, &pg) && pg.Code == codeInsufficientPriv {
-		remedy = fmt.Sprintf("ALTER ROLE %q REPLICATION; (RDS: GRANT rds_replication TO %q)", config.User, config.User)
+	if Classify(err) != Stop || !errors.As(err, &pg) {
+		return &ConnectError{Err: err}
 	}
-	return &SetupError{Problem: "connect to Postgres", Remedy: remedy, Err: err}
+	if pg.Code == codeInsufficientPriv {
+		return &ConnectError{Err: err, Remedy: fmt.Sprintf(
+			"ALTER ROLE %s REPLICATION; (RDS: GRANT rds_replication TO %s;)", quote(config.User), quote(config.User))}
+	}
+	return &ConnectError{Err: err, Remedy: "check user, password and database, and that pg_hba.conf has a line for " +
+		"this database and user (a line for the keyword replication does not count for logical replication)"}
 }

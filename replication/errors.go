@@ -98,5 +98,5 @@ func (e *WireError) Error() string {
 	return fmt.Sprintf("replication protocol message %q: %s", e.Type, e.Reason)
 }
 
-// errWriting is the remedy for a server that does not take our status any more.
+// errClosedByServer: a shutdown, a timeout or the network; the next connection tells.
 var errClosedByServer = errors.New("replication stream: the server ended the stream")

@@ -261,5 +261,3 @@ func (s *Stream) Abort() { _ = s.wire.conn.Close() }
 
 // quote writes an identifier as the replication grammar and publication_names read it.
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
-
-func asPg(err error, target **pgconn.PgError) bool { return errors.As(err, target) }

@@ -236,8 +236,8 @@ func TestStreamErrors(t *testing.T) {
 	})
 	t.Run("wrong database needs a person", func(t *testing.T) {
 		_, err := Connect(t.Context(), Config{URL: s.URL("nowhere")})
-		var setup *SetupError
-		if !errors.As(err, &setup) || setup.Remedy == "" {
+		var refused *ConnectError
+		if !errors.As(err, &refused) || refused.Remedy == "" {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -1,0 +1,53 @@
+package relay
+
+import (
+	"time"
+
+	"github.com/walrelay/walrelay/kafka"
+	"github.com/walrelay/walrelay/replication"
+	"github.com/walrelay/walrelay/router"
+)
+
+// Table is one outbox table and how its rows become records.
+type Table struct {
+	// Name is the table's name, schema.table.
+	Name string
+	// Route is the mapping of its rows.
+	Route router.Config
+}
+
+// Config is everything a relay needs. Zero durations and sizes take the defaults below.
+type Config struct {
+	// Postgres tells the server, slot and publication.
+	Postgres replication.Config
+	// Kafka tells the cluster and how to produce.
+	Kafka kafka.Config
+	// Tables are the outbox tables, all read through one slot.
+	Tables []Table
+	// Ignore lists tables (schema.table) that may appear in the stream and are not relayed.
+	Ignore []string
+	// SaveInterval is how often the checkpoint row is written at most. Default 1 s.
+	SaveInterval time.Duration
+	// DrainTimeout bounds the wait for acknowledgements at shutdown. Default 10 s.
+	DrainTimeout time.Duration
+	// MaxMessages and MaxTransactions bound what lies beyond the confirmed prefix, so that one stuck
+	// partition does not let the rest run away. Defaults 1,000,000 and 200,000.
+	MaxMessages, MaxTransactions int
+}
+
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	set(&c.SaveInterval, time.Second)
+	set(&c.DrainTimeout, 10*time.Second)
+	if c.MaxMessages == 0 {
+		c.MaxMessages = 1_000_000
+	}
+	if c.MaxTransactions == 0 {
+		c.MaxTransactions = 200_000
+	}
+	return c
+}

@@ -1,0 +1,100 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/replication"
+)
+
+// standbyPoll is how often a hot standby looks whether the slot is free.
+const standbyPoll = 300 * time.Millisecond
+
+// connect takes the slot. While another process holds it, it waits as hot standby: the slot itself is the
+// lock, Postgres lets one in.
+func (r *Relay) connect(ctx context.Context) (*replication.Stream, replication.System, error) {
+	for {
+		conn, err := replication.Connect(ctx, r.cfg.Postgres)
+		if err != nil {
+			return nil, replication.System{}, err
+		}
+		stream, err := conn.Start(ctx, r.cfg.Postgres.Slot, r.cfg.Postgres.Publication)
+		if err == nil {
+			return stream, conn.System, nil
+		}
+		if replication.Classify(err) != replication.Standby {
+			return nil, replication.System{}, err
+		}
+		r.progress.become(Standby, "another process holds the slot")
+		if err := r.awaitSlot(ctx); err != nil {
+			return nil, replication.System{}, err
+		}
+	}
+}
+
+// reconnect goes on with the same server. Another one, or another timeline, has another history: the run
+// starts anew then.
+func (r *Relay) reconnect(ctx context.Context, before replication.System) (*replication.Stream, error) {
+	var pace backoff
+	for {
+		pace.wait(ctx)
+		stream, system, err := r.connect(ctx)
+		switch {
+		case err == nil && system != before:
+			stream.Abort()
+			return nil, fmt.Errorf("system %s timeline %d, before system %s timeline %d: %w",
+				system.ID, system.Timeline, before.ID, before.Timeline, errHistory)
+		case err == nil, ctx.Err() != nil, r.final(err):
+			return stream, err
+		}
+		r.failed(err)
+	}
+}
+
+// awaitSlot returns when nobody holds the slot. A connection of our own that Postgres has not noticed to be
+// dead is ended.
+func (r *Relay) awaitSlot(ctx context.Context) error {
+	conn, err := r.connectSQL(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeConn(conn)
+	const look = `SELECT s.active_pid IS NULL,
+		(SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a WHERE a.pid = s.active_pid AND a.application_name = $2)
+		FROM pg_replication_slots s WHERE s.slot_name = $1`
+	for {
+		var free bool
+		var ended *bool
+		err := conn.QueryRow(ctx, look, r.cfg.Postgres.Slot, r.cfg.Postgres.ApplicationName()).Scan(&free, &ended)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil // the next START tells
+		}
+		if err != nil || free {
+			return err
+		}
+		if pause(ctx, standbyPoll); ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func closeConn(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx) // the server notices either way
+}
+
+// claimError says what a refused claim means. A connection that reached another server than the stream may be
+// right the next time.
+func claimError(err error) error {
+	var refused *checkpoint.RefusedError
+	if errors.As(err, &refused) && final(err) {
+		return &StopError{Reason: "the checkpoint row refuses this relay", Err: err}
+	}
+	return err
+}

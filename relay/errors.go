@@ -1,0 +1,37 @@
+package relay
+
+import "errors"
+
+// StopError ends the relay: trying again changes nothing, a person must act.
+type StopError struct {
+	// Reason says what is wrong.
+	Reason string
+	// Remedy is what mends it.
+	Remedy string
+	// Err is the cause where there is one.
+	Err error
+}
+
+// Error is reason, cause and remedy in one line.
+func (e *StopError) Error() string {
+	text := e.Reason
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	if e.Remedy != "" {
+		text += "; " + e.Remedy
+	}
+	return text
+}
+
+// Unwrap is the cause.
+func (e *StopError) Unwrap() error { return e.Err }
+
+var (
+	// errStopped: the relay was told to stop, and did in order.
+	errStopped = errors.New("stopped")
+	// errShuttingDown: Postgres wants to shut down and waits for us.
+	errShuttingDown = errors.New("postgres is shutting down")
+	// errHistory: the server does not go on where the last connection ended; the run starts anew.
+	errHistory = errors.New("the server's history is not the one that was being read")
+)

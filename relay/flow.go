@@ -1,0 +1,345 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/decoder"
+	"github.com/walrelay/walrelay/kafka"
+	"github.com/walrelay/walrelay/lsn"
+	"github.com/walrelay/walrelay/replication"
+	"github.com/walrelay/walrelay/router"
+)
+
+// Source is the stream of the write-ahead log; *replication.Stream. Tests play scenarios through it.
+type Source interface {
+	Next(until time.Time) (replication.Frame, bool, error)
+	Buffered() bool
+	SendStatus(end lsn.End, ask bool) error
+}
+
+// Publisher takes messages to Kafka; *kafka.Producer. Tests play scenarios through it.
+type Publisher interface {
+	Append(m *router.Message, tx uint64) (kafka.Status, error)
+	Acked(dst []kafka.Ack) []kafka.Ack
+	Notify() <-chan struct{}
+	Trouble() (kafka.Trouble, bool)
+	ClusterID() string
+}
+
+// flow is the data's path of one run. One goroutine uses it. It outlives the connection to Postgres: after a
+// reconnect to the same server the window and the transaction under way go on.
+type flow struct {
+	cfg       Config
+	progress  *progress
+	publisher Publisher
+	admit     func(cluster string) error // once, before the first message
+
+	source  Source
+	decoder *decoder.Decoder
+	routes  *routes
+	window  *checkpoint.Window
+	message router.Message
+	acks    []kafka.Ack
+
+	identity lsn.Identity // of the event under way
+	resume   resume
+	storm    storm
+	admitted bool
+
+	until      time.Time // Next must return by then
+	nextStatus time.Time
+	nextLook   time.Time
+	sent       lsn.End // last position told to Postgres
+	frames     int     // since the last turn
+}
+
+// framesPerTurn bounds how many frames pass between two looks at clock and acknowledgements while a long
+// burst is in the buffer.
+const framesPerTurn = 256
+
+// ackTick is how soon acknowledgements are looked at while the stream is quiet.
+const ackTick = 100 * time.Millisecond
+
+// lookInterval is how often the producer is asked what is wrong.
+const lookInterval = 200 * time.Millisecond
+
+// stream relays from source until the connection breaks, something needs a decision, or the relay is to stop
+// (errStopped): when stop has ended it goes on to the end of the transaction under way, so that a restart
+// repeats nothing, but not beyond the end of ctx.
+func (f *flow) stream(ctx, stop context.Context, source Source) error {
+	f.attach(source)
+	for {
+		if f.frames++; f.frames >= framesPerTurn || !source.Buffered() {
+			f.frames = 0
+			if err := f.turn(); err != nil {
+				return err
+			}
+			if stop.Err() != nil && !f.resume.open || ctx.Err() != nil {
+				return errStopped
+			}
+		}
+		frame, ok, err := source.Next(f.until)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := f.frame(ctx, frame); err != nil {
+			return err
+		}
+	}
+}
+
+// attach begins with a new connection.
+func (f *flow) attach(source Source) {
+	f.source, f.frames, f.storm = source, framesPerTurn, storm{}
+	f.decoder.Reset()
+	f.routes.forget()
+	f.resume.reconnected()
+	f.nextStatus = time.Time{}
+}
+
+// detach says that the connection is gone; nobody is told anything until the next one.
+func (f *flow) detach() { f.source = nil }
+
+// turn does what is not for single events: acknowledgements, the status, the time to wake up.
+func (f *flow) turn() error {
+	now := time.Now()
+	f.settle(now)
+	f.routes.flush()
+	if !now.Before(f.nextLook) {
+		f.nextLook = now.Add(lookInterval)
+		f.progress.note(f.publisher.Trouble())
+	}
+	if saved := f.progress.mayConfirm(); saved > f.sent || !now.Before(f.nextStatus) {
+		if err := f.status(now, saved); err != nil {
+			return err
+		}
+	}
+	f.until = f.nextStatus
+	if messages, _ := f.window.InFlight(); messages > 0 {
+		f.until = earlier(f.until, now.Add(ackTick))
+	}
+	return nil
+}
+
+// settle moves the confirmed position by what Kafka has acknowledged.
+func (f *flow) settle(now time.Time) {
+	f.acks = f.publisher.Acked(f.acks[:0])
+	for _, ack := range f.acks {
+		f.window.Acked(ack.Tx, ack.N)
+	}
+	f.progress.advance(f.window, len(f.acks) > 0, now)
+}
+
+// status tells Postgres what is saved, and that we live.
+func (f *flow) status(now time.Time, saved lsn.End) error {
+	f.nextStatus = now.Add(f.cfg.Postgres.StatusInterval())
+	f.sent = max(f.sent, saved)
+	if f.source == nil {
+		return nil
+	}
+	return f.source.SendStatus(f.sent, false)
+}
+
+func (f *flow) frame(ctx context.Context, frame replication.Frame) error {
+	switch {
+	case frame.Keepalive:
+		return f.keepalive(frame)
+	case frame.Size > len(frame.Data):
+		return f.oversize(ctx, frame)
+	}
+	kind, err := f.decoder.Decode(frame.Data)
+	if err != nil {
+		return &StopError{Reason: "the log cannot be decoded", Err: err}
+	}
+	switch kind {
+	case decoder.KindBegin:
+		return f.begin(&f.decoder.Begin)
+	case decoder.KindInsert:
+		return f.insert(ctx, &f.decoder.Row)
+	case decoder.KindCommit:
+		return f.commit(&f.decoder.Commit)
+	case decoder.KindMessage, decoder.KindUpdate, decoder.KindDelete, decoder.KindTruncate:
+		f.identity.Ordinal++ // sent by Postgres, hence counted
+	}
+	return nil
+}
+
+func (f *flow) begin(b *decoder.Begin) error {
+	f.identity.Commit, f.identity.Time, f.identity.Ordinal = b.Commit, b.Time, 0
+	again, err := f.resume.begin(b.Commit)
+	if err != nil || again {
+		return err
+	}
+	f.resume.tx = f.window.Begin(b.Time)
+	return nil
+}
+
+func (f *flow) commit(c *decoder.Commit) error {
+	if f.resume.commit(c.End) {
+		f.window.Commit(c.End)
+		f.progress.received(c.End)
+	}
+	return nil
+}
+
+func (f *flow) insert(ctx context.Context, row *decoder.Row) error {
+	f.identity.Ordinal++
+	if f.resume.has(f.identity.Ordinal) {
+		return nil
+	}
+	route, err := f.routes.of(row.Relation)
+	if err != nil {
+		return err
+	}
+	if route == nil { // an ignored table
+		return nil
+	}
+	if err := f.deliver(ctx, route, row); err != nil {
+		return err
+	}
+	f.resume.done = f.identity.Ordinal
+	return nil
+}
+
+// deliver routes the row and hands it to the producer; it returns when the producer has it. While the
+// producer cannot take it, it waits, and goes on sending status.
+func (f *flow) deliver(ctx context.Context, route *route, row *decoder.Row) error {
+	verdict, err := route.mapping.Route(row, f.identity, &f.message)
+	if err != nil {
+		return f.poisoned(ctx, err)
+	}
+	if verdict == router.Filtered {
+		route.filtered++
+		return nil
+	}
+	for {
+		status, err := f.append(&f.message)
+		if err != nil {
+			return f.poisoned(ctx, err)
+		}
+		if status == kafka.Appended {
+			f.window.Add(1)
+			route.sent(len(f.message.Value))
+			return nil
+		}
+		if err := f.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// poisoned meets an event that can never be published as it is. It halts: nothing overtakes the event, the
+// slot keeps the log, and a person decides. Any other error ends the stream.
+func (f *flow) poisoned(ctx context.Context, err error) error {
+	if !isPoison(err) {
+		return err
+	}
+	f.progress.halt(f.identity, err)
+	for {
+		if err := f.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// append offers the message. The first one waits until it is known that this is the Kafka cluster that the
+// checkpoint row belongs to.
+func (f *flow) append(m *router.Message) (kafka.Status, error) {
+	if !f.admitted {
+		cluster := f.publisher.ClusterID()
+		if cluster == "" {
+			return kafka.Pending, nil
+		}
+		if err := f.admit(cluster); err != nil {
+			return kafka.Pending, err
+		}
+		f.admitted = true
+	}
+	if f.window.Full() {
+		return kafka.Full, nil
+	}
+	return f.publisher.Append(m, f.resume.tx)
+}
+
+// wait pauses reading until the producer says that something has changed, or until a status is due. Postgres
+// keeps the log meanwhile, and the connection lives because we go on talking.
+func (f *flow) wait(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return errStopped
+	}
+	if err := f.turn(); err != nil {
+		return err
+	}
+	timer := time.NewTimer(time.Until(earlier(f.until, f.nextLook)))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return errStopped
+	case <-f.publisher.Notify():
+	case <-timer.C:
+	}
+	return f.turn()
+}
+
+// keepalive takes a position at which nothing of ours was found. It counts only while nothing is in flight
+// and no transaction is open: everything that commits before it was sent before it.
+func (f *flow) keepalive(frame replication.Frame) error {
+	now := time.Now()
+	f.settle(now)
+	f.window.Keepalive(frame.End)
+	f.resume.covered(f.window.Confirmed())
+	f.progress.advance(f.window, false, now)
+	f.progress.received(frame.End)
+	if !frame.Reply {
+		return nil
+	}
+	if f.storm.add(now) {
+		return errShuttingDown
+	}
+	return f.status(now, f.progress.mayConfirm())
+}
+
+// oversize meets a message that is longer than max_event_bytes. Only its beginning is here.
+func (f *flow) oversize(ctx context.Context, frame replication.Frame) error {
+	f.identity.Ordinal++
+	if f.resume.has(f.identity.Ordinal) || decoder.Kind(frame.Data[0]) != decoder.KindInsert {
+		return nil
+	}
+	return f.poisoned(ctx, &router.PoisonError{Reason: fmt.Sprintf(
+		"the row has %d bytes on the wire, more than postgres.max_event_bytes", frame.Size)})
+}
+
+// drain waits until Kafka has acknowledged what was handed over, without reading on.
+func (f *flow) drain(ctx context.Context) {
+	for f.wait(ctx) == nil {
+		if messages, _ := f.window.InFlight(); messages == 0 {
+			return
+		}
+	}
+}
+
+// clean tells whether nothing of this run can still arrive at Kafka, or come again from Postgres.
+func (f *flow) clean() bool {
+	messages, _ := f.window.InFlight()
+	return messages == 0 && !f.resume.open
+}
+
+func isPoison(err error) bool {
+	var kafkaPoison *kafka.PoisonError
+	var routerPoison *router.PoisonError
+	return errors.As(err, &kafkaPoison) || errors.As(err, &routerPoison)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

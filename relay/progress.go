@@ -1,0 +1,183 @@
+package relay
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/kafka"
+	"github.com/walrelay/walrelay/lsn"
+)
+
+// State is what the relay is doing.
+type State string
+
+// The states.
+const (
+	Starting  State = "starting"  // looks at server, slot and table
+	Standby   State = "standby"   // another process holds the slot
+	Streaming State = "streaming" // reads and publishes
+	Halted    State = "halted"    // one event or topic needs a person; nothing overtakes it
+	Draining  State = "draining"  // told to stop, waits for the last acknowledgements
+	Stopped   State = "stopped"
+)
+
+// progress is what the goroutines of a relay know of each other: positions as atomics, written by one
+// goroutine each, and the state.
+//
+// saved <= confirmed <= received, except that saved may pass confirmed at a start, when it is the row's.
+type progress struct {
+	log *zap.Logger
+
+	receivedEnd atomic.Uint64 // written by the reader
+	confirmed   atomic.Uint64 // written by the reader: acknowledged prefix
+	due         atomic.Bool   // set by the reader: events were acknowledged since the last save
+	oldest      atomic.Int64  // written by the reader: commit time of the oldest unconfirmed transaction, µs; 0 = none
+	messages    atomic.Int64  // written by the reader: handed to the producer and not acknowledged
+	turned      atomic.Int64  // written by the reader: unix nanoseconds of the last turn of its loop
+	acked       atomic.Int64  // written by the reader: unix nanoseconds of the last acknowledgement
+	saved       atomic.Uint64 // written by the saver: what Postgres may be told
+	poisoned    atomic.Bool   // written by the reader: an event can never be published as it is
+
+	mu        sync.Mutex
+	state     State
+	since     time.Time
+	reason    string // of Halted and of trouble, for people
+	clusterID string // Kafka's, once known; of the row before that
+}
+
+func newProgress(log *zap.Logger) *progress {
+	return &progress{log: log, state: Starting, since: time.Now()}
+}
+
+func (p *progress) received(end lsn.End) {
+	if uint64(end) > p.receivedEnd.Load() {
+		p.receivedEnd.Store(uint64(end))
+	}
+}
+
+// advance takes the window's state over. acked says that events, not only a position, were acknowledged.
+func (p *progress) advance(w *checkpoint.Window, acked bool, now time.Time) {
+	p.turned.Store(now.UnixNano())
+	messages, _ := w.InFlight()
+	p.messages.Store(int64(messages))
+	commitTime, open := w.Oldest()
+	if !open {
+		commitTime = 0
+	}
+	p.oldest.Store(commitTime)
+	if acked {
+		p.acked.Store(now.UnixNano())
+	}
+	if end := uint64(w.Confirmed()); end > p.confirmed.Load() {
+		p.confirmed.Store(end)
+	}
+	if acked {
+		p.due.Store(true)
+	}
+}
+
+// mayConfirm is the position that Postgres may be told.
+func (p *progress) mayConfirm() lsn.End { return lsn.End(p.saved.Load()) }
+
+// become changes the state; one line in the log for each change.
+func (p *progress) become(state State, reason string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state == state && p.reason == reason {
+		return
+	}
+	p.state, p.reason, p.since = state, reason, time.Now()
+	log := p.log.Info
+	if state == Halted {
+		log = p.log.Error
+	}
+	log("relay is "+string(state), zap.String("state", string(state)), zap.String("reason", reason))
+}
+
+// begin takes the row over at the start of a run.
+func (p *progress) begin(row checkpoint.Row) {
+	p.confirmed.Store(uint64(row.LSN))
+	p.saved.Store(uint64(row.LSN))
+	p.receivedEnd.Store(0)
+	p.due.Store(false)
+	p.poisoned.Store(false)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clusterID = row.KafkaClusterID
+}
+
+// admit refuses a Kafka cluster that is not the one the row's events are in: a relay of another environment
+// with this database's address would take the events away from where they belong.
+func (p *progress) admit(cluster string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.clusterID != "" && p.clusterID != cluster {
+		return &StopError{
+			Reason: fmt.Sprintf("the events of this slot are in Kafka cluster %s, and this is cluster %s", p.clusterID, cluster),
+			Remedy: "point kafka.brokers at the right cluster; if the move is wanted: " +
+				"UPDATE walrelay.checkpoint SET kafka_cluster_id = NULL",
+		}
+	}
+	p.clusterID = cluster
+	return nil
+}
+
+// cluster is the Kafka cluster of the events.
+func (p *progress) cluster() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.clusterID
+}
+
+// note takes over what the producer says is wrong. A topic or a record that halts is a state of the relay;
+// brokers that do not answer are a reason not to be ready.
+func (p *progress) note(trouble kafka.Trouble, ok bool) {
+	state, _, reason := p.now()
+	switch {
+	case p.poisoned.Load() || state != Streaming && state != Halted:
+	case ok && trouble.Halted():
+		p.become(Halted, troubleText(trouble))
+	case ok:
+		p.become(Streaming, troubleText(trouble))
+	case state == Halted || reason != "":
+		p.become(Streaming, "")
+	}
+}
+
+// troubleText names place, cause and remedy. The cause is left out while nothing is halted, since it changes
+// from attempt to attempt, and each change of the text is a line in the log.
+func troubleText(t kafka.Trouble) string {
+	text := "kafka: " + strings.ReplaceAll(string(t.Kind), "_", " ")
+	if t.Topic != "" {
+		text += ": topic " + t.Topic
+	}
+	if t.Partition >= 0 {
+		text += fmt.Sprintf(" partition %d", t.Partition)
+	}
+	if t.Halted() && t.Err != nil {
+		text += ": " + t.Err.Error()
+	}
+	if t.Remedy != "" {
+		text += "; " + t.Remedy
+	}
+	return text
+}
+
+// halt says that the event with this identity needs a person.
+func (p *progress) halt(id lsn.Identity, err error) {
+	p.poisoned.Store(true)
+	p.become(Halted, "event "+id.String()+": "+err.Error())
+}
+
+// now is the state, since when, and why.
+func (p *progress) now() (State, time.Time, string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state, p.since, p.reason
+}

@@ -1,0 +1,93 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/walrelay/walrelay/replication"
+)
+
+// Relay takes the rows of outbox tables from one slot to Kafka.
+type Relay struct {
+	cfg      Config
+	log      *zap.Logger
+	metrics  *metrics
+	progress *progress
+
+	slot    atomic.Pointer[slotView]           // written by the monitor
+	current atomic.Pointer[replication.Stream] // the stream to wake
+	proven  atomic.Bool                        // a stream was had: configuration and rights are right
+}
+
+// New makes a relay that counts in the registry. A nil log is silent.
+func New(cfg Config, log *zap.Logger, registry prometheus.Registerer) *Relay {
+	if log == nil {
+		log = zap.NewNop()
+	}
+	r := &Relay{
+		cfg:      cfg.withDefaults(),
+		log:      log,
+		metrics:  newMetrics(registry),
+		progress: newProgress(log),
+	}
+	r.slot.Store(&slotView{name: r.cfg.Postgres.Slot})
+	r.cfg.Kafka.OnBatch = r.metrics.acknowledged
+	registry.MustRegister(newGauges(r.Status))
+	return r
+}
+
+// Status is what the relay says of itself now. Any goroutine may ask.
+func (r *Relay) Status() Status { return r.progress.status(*r.slot.Load(), time.Now()) }
+
+// Run relays until ctx ends; then it waits for the last acknowledgements, saves, tells Postgres and returns
+// nil. An error needs a person: *StopError, *replication.SetupError, or a refused password at the first
+// start. Everything else, on either side, is tried again without limit, since the slot keeps the log.
+func (r *Relay) Run(ctx context.Context) error {
+	defer r.progress.become(Stopped, "")
+	var pace backoff
+	for {
+		err := r.run(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case r.final(err):
+			r.progress.become(Stopped, err.Error())
+			return err
+		}
+		r.failed(err)
+		pace.wait(ctx)
+	}
+}
+
+// final tells whether err needs a person. Once a stream was had, errors of the connection itself are a
+// failover or a rotated password.
+func (r *Relay) final(err error) bool {
+	var stop *StopError
+	if errors.As(err, &stop) {
+		return true
+	}
+	var connect *replication.ConnectError
+	if errors.As(err, &connect) && r.proven.Load() {
+		return false
+	}
+	return replication.Classify(err) == replication.Stop
+}
+
+func (r *Relay) failed(err error) {
+	class := classOf(err)
+	r.metrics.failed(class)
+	r.log.Warn("run ended, starting anew", zap.String("class", class), zap.Error(err))
+	r.progress.become(Starting, err.Error())
+}
+
+// wake makes the reader look up from the socket.
+func (r *Relay) wake() {
+	if stream := r.current.Load(); stream != nil {
+		stream.Wake()
+	}
+}

@@ -1,0 +1,177 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/decoder"
+	"github.com/walrelay/walrelay/kafka"
+	"github.com/walrelay/walrelay/lsn"
+	"github.com/walrelay/walrelay/replication"
+)
+
+// run is one run: prepare the database, take the slot, and relay with one producer until something ends it.
+func (r *Relay) run(ctx context.Context) error {
+	r.progress.become(Starting, "")
+	base, err := r.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	stream, system, err := r.connect(ctx)
+	if err != nil {
+		return err
+	}
+	store := checkpoint.NewStore(base.config)
+	defer closeStore(store)
+	epoch, row, err := store.Claim(ctx, r.cfg.Postgres.Slot, system.ID, system.Timeline)
+	if err != nil {
+		stream.Abort()
+		return claimError(err)
+	}
+	r.proven.Store(true)
+
+	row.Epoch, row.Timeline = epoch, system.Timeline
+	r.progress.begin(row)
+	saver := &saver{
+		store: store, row: row, progress: r.progress, metrics: r.metrics, log: r.log,
+		interval: r.cfg.SaveInterval, ahead: base.ahead, wake: r.wake,
+	}
+	producer := kafka.New(r.cfg.Kafka, r.log)
+	flow := &flow{
+		cfg:       r.cfg,
+		progress:  r.progress,
+		publisher: producer,
+		admit:     r.progress.admit,
+		decoder:   decoder.New(),
+		routes:    newRoutes(r.cfg, base.catalogs, r.metrics),
+		window:    checkpoint.NewWindow(row.LSN, r.cfg.MaxMessages, r.cfg.MaxTransactions),
+		identity:  lsn.Identity{Source: lsn.SourceOf(system.ID, base.databaseOID)},
+		resume:    resume{received: row.LSN},
+		sent:      row.LSN,
+	}
+	return r.relay(ctx, flow, producer, saver, stream, system)
+}
+
+// relay runs the goroutines of one run. The reader is this one. Producer, saver and monitor outlive ctx, so
+// that the last events are acknowledged and saved; whichever fails ends all.
+func (r *Relay) relay(ctx context.Context, f *flow, p *kafka.Producer, s *saver, stream *replication.Stream, system replication.System) error {
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	group, work := errgroup.WithContext(work)
+	group.Go(func() error { return p.Run(work) })
+	group.Go(func() error { return r.monitor(work) })
+	saving, stopSaving := context.WithCancel(work)
+	defer stopSaving()
+	saved := make(chan struct{})
+	group.Go(func() error {
+		defer close(saved)
+		return s.run(saving)
+	})
+	defer context.AfterFunc(ctx, r.wake)()
+	defer context.AfterFunc(work, r.wake)()
+
+	limit, stopLimit := within(work, ctx, r.cfg.DrainTimeout)
+	defer stopLimit()
+	stream, err := r.read(limit, ctx, f, stream, system)
+	if err == nil && work.Err() == nil {
+		f.drain(limit)
+		stopSaving()
+		<-saved
+		err = r.finish(work, f, s, stream)
+	}
+	stopWork()
+	if failed := group.Wait(); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// read relays over one connection after the other, until the relay is to stop. It returns the stream if there
+// is one then.
+func (r *Relay) read(limit, stop context.Context, f *flow, stream *replication.Stream, system replication.System) (*replication.Stream, error) {
+	for {
+		r.current.Store(stream)
+		r.progress.become(Streaming, "")
+		err := f.stream(limit, stop, stream)
+		if errors.Is(err, errStopped) {
+			r.progress.become(Draining, "")
+			return stream, nil
+		}
+		f.detach()
+		end(stream, err)
+		if !reconnects(err) {
+			return nil, err
+		}
+		r.failed(err)
+		stream, err = r.reconnect(stop, system)
+		if stop.Err() != nil {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.metrics.reconnects.Inc()
+	}
+}
+
+// end closes a stream that has ended with err. A Postgres that shuts down waits for an orderly end.
+func end(stream *replication.Stream, err error) {
+	if errors.Is(err, errShuttingDown) {
+		_ = stream.Close(time.Second) // the next connection tells what became of the server
+		return
+	}
+	stream.Abort()
+}
+
+// reconnects tells whether a new connection can go on where this one ended.
+func reconnects(err error) bool {
+	var stop *StopError
+	if errors.As(err, &stop) || errors.Is(err, errHistory) {
+		return false
+	}
+	return replication.Classify(err) == replication.Unreachable
+}
+
+// finish ends a run in order: the row, the status, the end of the stream. The row says clean when nothing of
+// this run can still arrive at Kafka.
+func (r *Relay) finish(ctx context.Context, f *flow, s *saver, stream *replication.Stream) error {
+	state := checkpoint.Ready
+	if f.clean() {
+		state = checkpoint.Clean
+	}
+	err := s.save(ctx, state)
+	if stream == nil {
+		return err
+	}
+	defer stream.Abort()
+	if err != nil {
+		return err
+	}
+	if err := f.status(time.Now(), r.progress.mayConfirm()); err != nil {
+		return err
+	}
+	return stream.Close(2 * time.Second)
+}
+
+// within derives a context from work that ends a while after stop has ended.
+func within(work, stop context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
+	limit, cancel := context.WithCancel(work)
+	unhook := context.AfterFunc(stop, func() {
+		pause(limit, patience)
+		cancel()
+	})
+	return limit, func() {
+		unhook()
+		cancel()
+	}
+}
+
+func closeStore(store *checkpoint.Store) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = store.Close(ctx) // the server notices either way
+}

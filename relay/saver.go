@@ -1,0 +1,127 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/lsn"
+)
+
+const (
+	// unsavedLimit is how long the slot may wait for a row that cannot be written. A server whose disk is full
+	// is read-only; if the slot waited for the row, the disk would never drain.
+	unsavedLimit = 30 * time.Second
+	// saveTimeout bounds one save, above the server's own limits for lock and statement.
+	saveTimeout = 10 * time.Second
+)
+
+// saver writes the confirmed position to the checkpoint row, and only then lets Postgres be told of it: so
+// the row never lags behind the slot, and a crash of Postgres, which forgets the slot's position of the last
+// seconds, repeats nothing.
+type saver struct {
+	store    *checkpoint.Store
+	row      checkpoint.Row // as last written
+	progress *progress
+	metrics  *metrics
+	log      *zap.Logger
+	interval time.Duration
+	ahead    uint64 // a position without events of ours is saved when it is this many bytes ahead
+	wake     func() // the reader, so that it tells Postgres
+
+	failing time.Time // since when saves fail; zero = they do not
+}
+
+// run saves until ctx ends. It returns an error only when the row says that going on is wrong.
+func (s *saver) run(ctx context.Context) error {
+	ticker := time.NewTicker(s.interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if !s.due() {
+			continue
+		}
+		if err := s.save(ctx, checkpoint.Ready); err != nil {
+			return err
+		}
+	}
+}
+
+// due tells whether the position is worth a row: when events of ours were acknowledged, or when much foreign
+// log has passed. Every save writes log itself, so an idle server must not be kept busy by it.
+func (s *saver) due() bool {
+	confirmed, saved := s.progress.confirmed.Load(), s.progress.saved.Load()
+	return confirmed > saved && (s.progress.due.Load() || confirmed-saved >= s.ahead)
+}
+
+// save writes the row and releases the position. The mark due is taken away before the position is read, so
+// that an acknowledgement in between is saved the next time.
+func (s *saver) save(ctx context.Context, state checkpoint.State) error {
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	s.progress.due.Store(false)
+	row := s.row
+	row.State = state
+	row.LSN = max(row.LSN, lsn.End(s.progress.confirmed.Load()))
+	row.KafkaClusterID = s.progress.cluster()
+	err := s.store.Save(ctx, row)
+	if err == nil {
+		s.row = row
+		s.recovered()
+		s.release(row.LSN)
+		return nil
+	}
+	if final(err) {
+		return &StopError{Reason: "the checkpoint row refuses this relay", Err: err}
+	}
+	s.progress.due.Store(true)
+	s.failed(err)
+	if time.Since(s.failing) > unsavedLimit {
+		s.release(lsn.End(s.progress.confirmed.Load()))
+	}
+	return nil
+}
+
+// final tells whether a refused save means that this relay must not go on: another one has claimed the row,
+// or it belongs to something else. A connection that has reached another server (a failover under way) may be
+// right the next time.
+func final(err error) bool {
+	var refused *checkpoint.RefusedError
+	if !errors.As(err, &refused) {
+		return false
+	}
+	switch refused.Guard {
+	case checkpoint.GuardServer, checkpoint.GuardRace:
+		return false
+	}
+	return true
+}
+
+func (s *saver) release(end lsn.End) {
+	if uint64(end) > s.progress.saved.Load() {
+		s.progress.saved.Store(uint64(end))
+		s.wake()
+	}
+}
+
+func (s *saver) failed(err error) {
+	s.metrics.failed("checkpoint")
+	if s.failing.IsZero() {
+		s.failing = time.Now()
+		s.log.Warn("checkpoint row cannot be saved; positions are held back for a while", zap.Error(err))
+	}
+}
+
+func (s *saver) recovered() {
+	if !s.failing.IsZero() {
+		s.log.Info("checkpoint row is saved again")
+		s.failing = time.Time{}
+	}
+}

@@ -1,0 +1,331 @@
+package relay
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/decoder"
+	"github.com/walrelay/walrelay/internal/pgoutputtest"
+	"github.com/walrelay/walrelay/kafka"
+	"github.com/walrelay/walrelay/lsn"
+	"github.com/walrelay/walrelay/replication"
+	"github.com/walrelay/walrelay/router"
+
+	"go.uber.org/zap"
+)
+
+var update = flag.Bool("update", false, "rewrite the scenarios' outcomes; read the diff before committing")
+
+// TestScenarios plays the scripts of testdata/scenarios. A line that begins with ">" is a command; the lines
+// below it are what the flow did because of it. The commands are the methods of play.
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/scenarios/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			synctest.Test(t, func(t *testing.T) { got = play(t, string(want)) })
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("the flow does something else (-script +run):\n%s", diff)
+			}
+		})
+	}
+}
+
+// stage is the world around a flow: a scripted source and a scripted publisher, which write down what the
+// flow does with them.
+type stage struct {
+	t      *testing.T
+	flow   *flow
+	log    strings.Builder
+	frames chan any // replication.Frame or error
+	wakes  chan struct{}
+	notify chan struct{}
+
+	room    int // records that the publisher still takes; negative: no limit
+	poison  string
+	trouble *kafka.Trouble
+	cluster string
+	acks    []kafka.Ack
+
+	stop     context.CancelFunc
+	cancel   context.CancelFunc
+	ended    chan error
+	start    time.Time
+	relation decoder.Relation
+}
+
+func play(t *testing.T, script string) string {
+	s := &stage{t: t, room: -1, cluster: "main", notify: make(chan struct{}, 1), start: time.Now()}
+	s.relation = decoder.Relation{ID: 7, Namespace: "public", Name: "outbox", Columns: []decoder.RelationColumn{
+		{Name: "id", Type: 25}, {Name: "aggregatetype", Type: 25}, {Name: "aggregateid", Type: 25},
+		{Name: "type", Type: 25}, {Name: "payload", Type: 25},
+	}}
+	s.flow = s.newFlow(0)
+	var out strings.Builder
+	lines := bufio.NewScanner(strings.NewReader(script))
+	for lines.Scan() {
+		line := lines.Text()
+		switch {
+		case strings.HasPrefix(line, "#"), line == "":
+			out.WriteString(line + "\n")
+		case strings.HasPrefix(line, "> "):
+			out.WriteString(line + "\n")
+			s.do(strings.Fields(line[2:]))
+			synctest.Wait()
+			s.noteEnd()
+			out.WriteString(s.log.String())
+			s.log.Reset()
+		}
+	}
+	s.disconnect()
+	return out.String()
+}
+
+func (s *stage) newFlow(saved lsn.End) *flow {
+	cfg := Config{Tables: []Table{{Name: "public.outbox"}}, Ignore: []string{"public.ignored"}, MaxMessages: 4, MaxTransactions: 3}.withDefaults()
+	progress := newProgress(zap.NewNop())
+	progress.begin(checkpoint.Row{LSN: saved, KafkaClusterID: "main"})
+	return &flow{
+		cfg: cfg, progress: progress, publisher: s, admit: progress.admit, decoder: decoder.New(),
+		routes:   newRoutes(cfg, nil, newMetrics(prometheus.NewRegistry())),
+		window:   checkpoint.NewWindow(saved, cfg.MaxMessages, cfg.MaxTransactions),
+		identity: lsn.Identity{Source: 0xabcd},
+		resume:   resume{received: saved},
+		sent:     saved,
+	}
+}
+
+func (s *stage) logf(format string, args ...any) { fmt.Fprintf(&s.log, format+"\n", args...) }
+
+// do plays one command.
+func (s *stage) do(words []string) {
+	verb, args := words[0], words[1:]
+	switch verb {
+	case "restart": // a new process: position of the row
+		s.disconnect()
+		s.acks = nil
+		s.flow = s.newFlow(s.end(args[0]))
+	case "connect":
+		s.connect()
+	case "break": // the connection ends
+		s.frames <- errors.New("connection reset")
+	case "stop":
+		s.stop()
+		s.Wake()
+	case "row-of": // a row of another table
+		other := decoder.Relation{ID: 8, Namespace: "public", Name: args[0], Columns: s.relation.Columns}
+		s.frame(pgoutputtest.Relation(other))
+		s.frame(s.row(8, "k"))
+	case "begin":
+		s.frame(pgoutputtest.Begin(decoder.Begin{Commit: lsn.Start(s.end(args[0])), Time: s.start.UnixMicro()}))
+		s.frame(pgoutputtest.Relation(s.relation))
+	case "row":
+		s.frame(s.row(s.relation.ID, args[0]))
+	case "null-route":
+		text := pgoutputtest.Text
+		s.frame(pgoutputtest.Insert(s.relation.ID, text("id"), pgoutputtest.Null(), text("k"), text("t"), text("{}")))
+	case "huge-row":
+		s.frames <- replication.Frame{Data: s.row(s.relation.ID, "k"), Size: 20 << 20}
+	case "garbage":
+		s.frame([]byte{'I', 0, 0})
+	case "commit":
+		s.frame(pgoutputtest.Commit(decoder.Commit{Start: lsn.Start(s.end(args[0])), End: s.end(args[1]), Time: s.start.UnixMicro()}))
+	case "keepalive":
+		s.frames <- replication.Frame{Keepalive: true, End: s.end(args[0]), Reply: len(args) > 1}
+	case "storm":
+		for range stormSize + 1 {
+			s.frames <- replication.Frame{Keepalive: true, End: s.end(args[0]), Reply: true}
+		}
+	case "ack": // transaction, messages
+		s.acks = append(s.acks, kafka.Ack{Tx: uint64(s.number(args[0])), N: int32(s.number(args[1]))})
+		s.signal()
+		s.Wake()
+	case "room": // what the publisher takes from now on
+		s.room = s.number(args[0])
+		s.signal()
+	case "poison":
+		s.poison = strings.Join(args, " ")
+	case "trouble":
+		s.trouble = nil
+		if len(args) > 0 {
+			s.trouble = &kafka.Trouble{Kind: kafka.Kind(args[0]), Topic: "t", Partition: -1}
+		}
+		s.signal()
+	case "cluster":
+		s.cluster = strings.Join(args, " ")
+		s.signal()
+	case "saved": // the row was written
+		s.flow.progress.saved.Store(uint64(s.end(args[0])))
+		s.Wake()
+	case "sleep":
+		d, err := time.ParseDuration(args[0])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		time.Sleep(d) // in the bubble's time
+	case "state":
+		synctest.Wait()
+		state, _, reason := s.flow.progress.now()
+		s.logf("%s %s", state, reason)
+	case "confirmed":
+		s.logf("%v", lsn.End(s.flow.progress.confirmed.Load()))
+	default:
+		s.t.Fatalf("unknown command %q", verb)
+	}
+}
+
+func (s *stage) row(relation uint32, key string) []byte {
+	text := pgoutputtest.Text
+	return pgoutputtest.Insert(relation, text("id"), text("order"), text(key), text("t"), text("{}"))
+}
+
+func (s *stage) frame(data []byte) { s.frames <- replication.Frame{Data: data, Size: len(data)} }
+
+func (s *stage) connect() {
+	s.frames = make(chan any, 64)
+	s.wakes = make(chan struct{}, 1)
+	s.ended = make(chan error, 1)
+	var limit, stop context.Context
+	limit, s.cancel = context.WithCancel(s.t.Context())
+	stop, s.stop = context.WithCancel(limit)
+	ended := s.ended
+	s.flow.progress.become(Streaming, "")
+	go func() { ended <- s.flow.stream(limit, stop, s) }()
+}
+
+// noteEnd writes down that the stream has ended.
+func (s *stage) noteEnd() {
+	select {
+	case err := <-s.ended:
+		s.logf("ended: %v", err)
+		s.flow.detach()
+		s.ended = nil
+	default:
+	}
+}
+
+// disconnect ends the stream, also a halted one.
+func (s *stage) disconnect() {
+	if s.ended != nil {
+		s.cancel()
+		s.Wake()
+		<-s.ended
+		s.ended = nil
+		s.log.Reset()
+	}
+}
+
+func (s *stage) signal() {
+	select {
+	case s.notify <- struct{}{}:
+	default:
+	}
+}
+
+func (s *stage) end(text string) lsn.End {
+	end, err := lsn.ParseEnd("0/" + text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return end
+}
+
+func (s *stage) number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// The stage as Source.
+
+func (s *stage) Buffered() bool { return len(s.frames) > 0 }
+
+func (s *stage) Next(until time.Time) (replication.Frame, bool, error) {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case next := <-s.frames:
+		if err, ok := next.(error); ok {
+			return replication.Frame{}, false, err
+		}
+		return next.(replication.Frame), true, nil
+	case <-s.wakes:
+	case <-timer.C:
+	}
+	return replication.Frame{}, false, nil
+}
+
+func (s *stage) Wake() {
+	select {
+	case s.wakes <- struct{}{}:
+	default:
+	}
+}
+
+func (s *stage) SendStatus(end lsn.End, _ bool) error {
+	s.logf("status %v at %v", end, time.Since(s.start).Round(time.Millisecond))
+	return nil
+}
+
+// The stage as Publisher.
+
+func (s *stage) Append(m *router.Message, tx uint64) (kafka.Status, error) {
+	switch {
+	case s.poison != "":
+		return 0, &kafka.PoisonError{Reason: s.poison, Topic: m.Topic}
+	case s.trouble != nil:
+		return kafka.Pending, nil
+	case s.room == 0:
+		return kafka.Full, nil
+	case s.room > 0:
+		s.room--
+	}
+	s.logf("append tx %d: %s %s %s", tx, m.Topic, m.Key, m.Headers[len(m.Headers)-1].Value)
+	return kafka.Appended, nil
+}
+
+func (s *stage) Acked(dst []kafka.Ack) []kafka.Ack {
+	dst = append(dst, s.acks...)
+	s.acks = nil
+	return dst
+}
+
+func (s *stage) Notify() <-chan struct{} { return s.notify }
+
+func (s *stage) Trouble() (kafka.Trouble, bool) {
+	if s.trouble == nil {
+		return kafka.Trouble{}, false
+	}
+	return *s.trouble, true
+}
+
+func (s *stage) ClusterID() string { return s.cluster }
