@@ -22,7 +22,7 @@ type Config struct {
 	Postgres replication.Config
 	// Kafka tells the cluster and how to produce.
 	Kafka kafka.Config
-	// Tables are the outbox tables, all read through one slot.
+	// Tables are the outbox tables, all read through one slot. None: public.outbox.
 	Tables []Table
 	// Ignore lists tables (schema.table) that may appear in the stream and are not relayed.
 	Ignore []string
@@ -43,6 +43,9 @@ func (c Config) withDefaults() Config {
 	}
 	set(&c.SaveInterval, time.Second)
 	set(&c.DrainTimeout, 10*time.Second)
+	if len(c.Tables) == 0 {
+		c.Tables = []Table{{Name: replication.DefaultTable}}
+	}
 	if c.MaxMessages == 0 {
 		c.MaxMessages = 1_000_000
 	}

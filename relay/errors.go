@@ -1,6 +1,11 @@
 package relay
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/kafka"
+)
 
 // StopError ends the relay: trying again changes nothing, a person must act.
 type StopError struct {
@@ -35,3 +40,19 @@ var (
 	// errHistory: the server does not go on where the last connection ended; the run starts anew.
 	errHistory = errors.New("the server's history is not the one that was being read")
 )
+
+// classOf is the label of an error in metrics and log.
+func classOf(err error) string {
+	var session *kafka.SessionError
+	var refused *checkpoint.RefusedError
+	var stop *StopError
+	switch {
+	case errors.As(err, &session):
+		return "kafka"
+	case errors.As(err, &refused):
+		return "checkpoint"
+	case errors.As(err, &stop), errors.Is(err, errHistory):
+		return "relay"
+	}
+	return "postgres"
+}

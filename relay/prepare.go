@@ -2,20 +2,102 @@ package relay
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
 
+	"github.com/walrelay/walrelay/replication"
 	"github.com/walrelay/walrelay/router"
 )
 
-// base is what a run needs to know of the database before it takes the slot.
+// base is what a run knows of the database before it takes the slot.
 type base struct {
 	config      *pgx.ConnConfig
 	databaseOID uint32
-	ahead       uint64
-	catalogs    map[string]router.Catalog
+	catalogs    map[string]router.Catalog // by schema.table
+	ahead       uint64                    // see saver.ahead
 }
 
-func (r *Relay) prepare(ctx context.Context) (base, error) { panic("later") }
+// prepare looks at the database, and makes what a relay needs if this is the very first start; in every other
+// case a missing piece is an error, because events may have been lost with it.
+func (r *Relay) prepare(ctx context.Context) (base, error) {
+	config, err := r.cfg.Postgres.SQL()
+	if err != nil {
+		return base{}, err
+	}
+	prepared, err := replication.Setup(ctx, r.cfg.Postgres, replication.SetupOptions{
+		Tables: r.tables(),
+		Check:  r.fits,
+		Report: func(step replication.Step) {
+			if step.Changed {
+				r.log.Info(step.Text)
+			}
+		},
+	})
+	if err != nil {
+		return base{}, err
+	}
+	r.cfg.Postgres.Slot, r.cfg.Postgres.Publication = prepared.Slot, prepared.Publication
+	r.slot.Store(&slotView{name: prepared.Slot})
+	b := base{
+		config:      config,
+		databaseOID: prepared.Server.DatabaseOID,
+		catalogs:    make(map[string]router.Catalog, len(prepared.Tables)),
+		ahead:       keepaliveLead(prepared.Server.MaxSlotWALKeepSize),
+	}
+	for _, table := range prepared.Tables {
+		b.catalogs[table.Name()] = catalogOf(table)
+	}
+	r.log.Info("database is ready", zap.String("slot", prepared.Slot), zap.String("publication", prepared.Publication),
+		zap.Strings("tables", r.tables()), zap.Int("server_version", prepared.Server.Version))
+	return b, nil
+}
 
-func classOf(err error) string { return "postgres" }
+func (r *Relay) tables() []string {
+	names := make([]string, len(r.cfg.Tables))
+	for i, table := range r.cfg.Tables {
+		names[i] = table.Name
+	}
+	return names
+}
+
+// fits tells whether a table has what its mapping needs.
+func (r *Relay) fits(table *replication.Table) error {
+	for _, configured := range r.cfg.Tables {
+		if configured.Name == table.Name() {
+			_, err := router.Bind(configured.Route, table.Relation, catalogOf(table))
+			if err != nil {
+				return &replication.SetupError{
+					Problem: "the outbox table does not fit its mapping",
+					Remedy:  "name the columns in the configuration, or correct the table",
+					Err:     oneLine(err),
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// oneLine joins the lines of a report.
+func oneLine(err error) error { return errors.New(strings.ReplaceAll(err.Error(), "\n", "; ")) }
+
+// catalogOf is what the router must know of the table's types beyond the stream.
+func catalogOf(table *replication.Table) router.Catalog {
+	types := make(map[uint32]router.TypeInfo, len(table.BaseTypes))
+	for domain, base := range table.BaseTypes {
+		types[domain] = router.TypeInfo{Base: base, BaseModifier: -1}
+	}
+	return router.Catalog{Types: types, NotNull: table.NotNull}
+}
+
+// keepaliveLead is how far a position without events of ours may run ahead of the row: far enough that an idle
+// outbox costs nothing, and well below what a slot may hold back before it is lost (negative: no limit).
+func keepaliveLead(maxKeep int64) uint64 {
+	const usual = 16 << 20
+	if maxKeep < 0 {
+		return usual
+	}
+	return uint64(min(usual, maxKeep/8))
+}

@@ -92,7 +92,11 @@ func (p *progress) become(state State, reason string) {
 	if p.state == state && p.reason == reason {
 		return
 	}
+	changed := p.state != state
 	p.state, p.reason, p.since = state, reason, time.Now()
+	if state == Starting && !changed {
+		return // the same attempt goes on, for another reason
+	}
 	log := p.log.Info
 	if state == Halted {
 		log = p.log.Error

@@ -78,11 +78,14 @@ func (r *Relay) final(err error) bool {
 	return replication.Classify(err) == replication.Stop
 }
 
+// failed takes note of an error that is tried again. The same one again and again is one line in the log.
 func (r *Relay) failed(err error) {
-	class := classOf(err)
+	class, text := classOf(err), err.Error()
 	r.metrics.failed(class)
-	r.log.Warn("run ended, starting anew", zap.String("class", class), zap.Error(err))
-	r.progress.become(Starting, err.Error())
+	if state, _, reason := r.progress.now(); state != Starting || reason != text {
+		r.log.Warn("trying again", zap.String("class", class), zap.Error(err))
+	}
+	r.progress.become(Starting, text)
 }
 
 // wake makes the reader look up from the socket.

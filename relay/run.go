@@ -16,7 +16,6 @@ import (
 
 // run is one run: prepare the database, take the slot, and relay with one producer until something ends it.
 func (r *Relay) run(ctx context.Context) error {
-	r.progress.become(Starting, "")
 	base, err := r.prepare(ctx)
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ func (p *progress) status(slot slotView, now time.Time) Status {
 		InFlight:      p.messages.Load(),
 		RetainedBytes: slot.retained,
 		Live:          p.live(state, now),
-		Ready:         p.ready(state, now),
+		Ready:         p.ready(state, reason, now),
 	}
 	if end := max(slot.walEnd, p.receivedEnd.Load()); end > p.confirmed.Load() && p.confirmed.Load() > 0 {
 		s.LagBytes = end - p.confirmed.Load()
@@ -66,13 +66,13 @@ func (p *progress) live(state State, now time.Time) bool {
 	return state != Streaming && state != Halted || now.Sub(time.Unix(0, p.turned.Load())) < deadAfter
 }
 
-func (p *progress) ready(state State, now time.Time) bool {
+func (p *progress) ready(state State, reason string, now time.Time) bool {
 	switch state {
 	case Standby:
 		return true
 	case Streaming:
 		waiting := p.messages.Load() > 0 && now.Sub(time.Unix(0, p.acked.Load())) > stuckAfter
-		return p.live(state, now) && !waiting
+		return p.live(state, now) && reason == "" && !waiting
 	}
 	return false
 }

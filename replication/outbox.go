@@ -97,7 +97,10 @@ func FindTable(ctx context.Context, conn *pgx.Conn, name string) (*Table, error)
 	}
 	t.Relation.Identity = identity[0]
 	t.Partitioned = kind == "p"
-	return t, t.inWAL(kind, persistence, unlogged)
+	if err := t.inWAL(kind, persistence, unlogged); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // columns reads what tableSQL says of each column.
@@ -173,21 +176,15 @@ func LooksLikeOutbox(ctx context.Context, conn *pgx.Conn) ([]string, error) {
 	return names, nil
 }
 
-// absent words the error for a table that does not exist. create tells whether walrelay init would make it.
-func absent(ctx context.Context, conn *pgx.Conn, name string, create bool) error {
-	similar, err := LooksLikeOutbox(ctx, conn)
-	if err != nil {
-		return err
-	}
-	problem := fmt.Sprintf("outbox table %s does not exist", name)
+// absentError is for a table that does not exist; similar are those that may be meant. create tells whether walrelay
+// init would make it.
+func absentError(name string, similar []string, create bool) error {
+	remedy := "name the table in the setting tables"
 	switch {
 	case len(similar) > 0:
-		return &SetupError{
-			Problem: problem,
-			Remedy:  "name one in the setting tables; these have the columns of an outbox: " + strings.Join(similar, ", "),
-		}
+		remedy = "name one in the setting tables; these have the columns of an outbox: " + strings.Join(similar, ", ")
 	case create:
-		return &SetupError{Problem: problem, Remedy: "walrelay init creates it; or name yours in the setting tables"}
+		remedy = "walrelay init creates it; or name yours in the setting tables"
 	}
-	return &SetupError{Problem: problem, Remedy: "name the table in the setting tables"}
+	return &SetupError{Problem: fmt.Sprintf("outbox table %s does not exist", name), Remedy: remedy}
 }

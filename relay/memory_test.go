@@ -1,0 +1,122 @@
+package relay
+
+import (
+	"context"
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/decoder"
+	"github.com/walrelay/walrelay/internal/pgoutputtest"
+	"github.com/walrelay/walrelay/kafka"
+	"github.com/walrelay/walrelay/lsn"
+	"github.com/walrelay/walrelay/replication"
+	"github.com/walrelay/walrelay/router"
+)
+
+// sink acknowledges everything at the next look. What the real producer costs, its own package measures.
+type sink struct {
+	acks   []kafka.Ack
+	notify chan struct{}
+}
+
+func (s *sink) Append(_ *router.Message, tx uint64) (kafka.Status, error) {
+	s.acks = append(s.acks, kafka.Ack{Tx: tx, N: 1})
+	return kafka.Appended, nil
+}
+
+func (s *sink) Acked(dst []kafka.Ack) []kafka.Ack {
+	dst = append(dst, s.acks...)
+	s.acks = s.acks[:0]
+	return dst
+}
+
+func (s *sink) Notify() <-chan struct{}        { return s.notify }
+func (s *sink) Trouble() (kafka.Trouble, bool) { return kafka.Trouble{}, false }
+func (s *sink) ClusterID() string              { return "main" }
+
+// quiet is a source that takes statuses and has nothing to read.
+type quiet struct{}
+
+func (quiet) Next(time.Time) (replication.Frame, bool, error) { return replication.Frame{}, false, nil }
+func (quiet) Buffered() bool                                  { return false }
+func (quiet) SendStatus(lsn.End, bool) error                  { return nil }
+
+// hotPath is a flow and one transaction of n rows, to be played again and again.
+func hotPath(n int) (play func()) {
+	cfg := Config{Tables: []Table{{Name: "public.outbox"}}}.withDefaults()
+	progress := newProgress(zap.NewNop())
+	f := &flow{
+		cfg: cfg, progress: progress, publisher: &sink{}, admit: progress.admit, decoder: decoder.New(),
+		routes: newRoutes(cfg, nil, newMetrics(prometheus.NewRegistry())),
+		window: checkpoint.NewWindow(0, cfg.MaxMessages, cfg.MaxTransactions),
+	}
+	f.attach(quiet{})
+	relation := decoder.Relation{ID: 7, Namespace: "public", Name: "outbox", Columns: []decoder.RelationColumn{
+		{Name: "id", Type: 2950}, {Name: "aggregatetype", Type: 25}, {Name: "aggregateid", Type: 25},
+		{Name: "type", Type: 25}, {Name: "payload", Type: 3802}, {Name: "created_at", Type: 1184},
+	}}
+	text := pgoutputtest.Text
+	payload := make([]byte, 300)
+	for i := range payload {
+		payload[i] = 'x'
+	}
+	row := pgoutputtest.Insert(relation.ID, text("0f8fad5b-d9cb-469f-a165-70867728950e"), text("order"), text("order-4711"),
+		text("OrderCreated"), text(string(payload)), text("2026-11-29 12:00:00.123456+00"))
+	ctx := context.Background()
+	frame := func(data []byte) {
+		if err := f.frame(ctx, replication.Frame{Data: data, Size: len(data)}); err != nil {
+			panic(err)
+		}
+	}
+	begin := pgoutputtest.Begin(decoder.Begin{Time: 1_800_000_000_000_000})
+	commit := pgoutputtest.Commit(decoder.Commit{Time: 1_800_000_000_000_000})
+	frame(begin)
+	frame(pgoutputtest.Relation(relation))
+	position := uint64(0)
+	move := func() { // the positions inside the frames
+		position += 100
+		binary.BigEndian.PutUint64(begin[1:], position)
+		binary.BigEndian.PutUint64(commit[2:], position)
+		binary.BigEndian.PutUint64(commit[10:], position+48)
+	}
+	move()
+	binary.BigEndian.PutUint64(commit[2:], 0)
+	frame(commit)
+	return func() {
+		move()
+		frame(begin)
+		for range n {
+			frame(row)
+		}
+		frame(commit)
+		if err := f.turn(); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// Decode, route, hand over, acknowledge, confirm and turn allocate nothing.
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	play := hotPath(100)
+	for range 10 { // caches and buffers
+		play()
+	}
+	if allocs := testing.AllocsPerRun(200, play); allocs != 0 {
+		t.Errorf("a transaction of 100 rows costs %v allocations", allocs)
+	}
+}
+
+func BenchmarkHotPath(b *testing.B) {
+	play := hotPath(100)
+	play()
+	b.ReportAllocs()
+	for b.Loop() {
+		play()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/row")
+}

@@ -1,0 +1,421 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/walrelay/walrelay/internal/faultconn"
+	"github.com/walrelay/walrelay/internal/kafkatest"
+	"github.com/walrelay/walrelay/internal/pgtest"
+	"github.com/walrelay/walrelay/kafka"
+	"github.com/walrelay/walrelay/lsn"
+	"github.com/walrelay/walrelay/replication"
+)
+
+// world is a database with an outbox, a broker, and what is needed to run relays between them.
+type world struct {
+	t       *testing.T
+	url     string
+	db      *pgx.Conn
+	brokers []string
+	next    int // the next event to insert
+}
+
+const outboxSQL = `create table outbox (id bigint primary key, aggregatetype text not null, aggregateid text not null,
+	type text not null, payload jsonb)`
+
+func newWorld(t *testing.T, s *pgtest.Server) *world {
+	t.Helper()
+	w := &world{t: t, url: s.Database(t), brokers: kafkatest.Fake(t).ListenAddrs()}
+	db, err := pgx.Connect(t.Context(), w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close(context.Background()) })
+	w.db = db
+	w.exec(outboxSQL)
+	return w
+}
+
+func (w *world) exec(sql string, args ...any) {
+	w.t.Helper()
+	if _, err := w.db.Exec(w.t.Context(), sql, args...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// insert commits n more events in one transaction.
+func (w *world) insert(n int) {
+	w.t.Helper()
+	w.exec(`insert into outbox select i, 'order', 'k' || i % 7, 'Created', jsonb_build_object('n', i)
+		from generate_series($1::bigint, $2::bigint) i`, w.next, w.next+n-1)
+	w.next += n
+}
+
+func (w *world) config() Config {
+	return Config{
+		Postgres:     replication.Config{URL: w.url},
+		Kafka:        kafka.Config{Brokers: w.brokers},
+		SaveInterval: 20 * time.Millisecond,
+	}
+}
+
+// running is a relay under way.
+type running struct {
+	*Relay
+	t    *testing.T
+	stop context.CancelFunc
+	done chan error
+}
+
+func (w *world) start(cfg Config) *running {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{t: w.t, stop: cancel, done: make(chan error, 1)}
+	r.Relay = New(cfg, zaptest.NewLogger(w.t, zaptest.Level(zap.InfoLevel)), prometheus.NewRegistry())
+	go func() { r.done <- r.Run(ctx) }()
+	w.t.Cleanup(func() {
+		cancel()
+		select {
+		case <-r.done:
+		case <-time.After(30 * time.Second):
+			w.t.Error("the relay does not stop")
+		}
+	})
+	return r
+}
+
+// end stops the relay in order and returns what Run returned.
+func (r *running) end() error {
+	r.stop()
+	err := <-r.done
+	r.done <- err // for the cleanup
+	return err
+}
+
+// eventually polls until the condition holds.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+		pause(t.Context(), 10*time.Millisecond)
+	}
+}
+
+func (r *running) state(want State) {
+	r.t.Helper()
+	eventually(r.t, "state "+string(want), func() bool { return r.Status().State == want })
+}
+
+// records reads all topics.
+func (w *world) records() []kafkatest.Record {
+	w.t.Helper()
+	topics, err := kafkatest.Topics(w.t.Context(), w.brokers)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if len(topics) == 0 {
+		return nil
+	}
+	records, err := kafkatest.ReadAll(w.t.Context(), w.brokers, topics...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return records
+}
+
+// delivered waits until all inserted events are in Kafka, and checks that each is there once and in order.
+func (w *world) delivered() []kafkatest.Record {
+	w.t.Helper()
+	var records []kafkatest.Record
+	eventually(w.t, fmt.Sprintf("%d events in Kafka", w.next), func() bool {
+		records = w.records()
+		return len(records) >= w.next
+	})
+	seen := make(map[string]bool)
+	last := make(map[string]int)
+	for _, r := range records {
+		id := header(r, "id")
+		if seen[id] {
+			w.t.Errorf("event %s is there twice", id)
+		}
+		seen[id] = true
+		var n int
+		if _, err := fmt.Sscan(id, &n); err != nil {
+			w.t.Fatal(err)
+		}
+		if before, ok := last[string(r.Key)]; ok && n < before {
+			w.t.Errorf("key %s: event %d stands behind %d", r.Key, n, before)
+		}
+		last[string(r.Key)] = n
+	}
+	return records
+}
+
+func header(r kafkatest.Record, name string) string {
+	for _, h := range r.Headers {
+		if h.Name == name {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+func (w *world) slotPosition() lsn.End {
+	w.t.Helper()
+	var text string
+	err := w.db.QueryRow(w.t.Context(), "select confirmed_flush_lsn::text from pg_replication_slots where database = current_database()").Scan(&text)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	end, err := lsn.ParseEnd(text)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return end
+}
+
+func (w *world) row() (state string, end lsn.End) {
+	w.t.Helper()
+	var text string
+	err := w.db.QueryRow(w.t.Context(), "select state, lsn::text from walrelay.checkpoint").Scan(&state, &text)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	end, err = lsn.ParseEnd(text)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return state, end
+}
+
+func TestRelay(t *testing.T) {
+	pgtest.EachVersion(t, func(t *testing.T, s *pgtest.Server) {
+		t.Parallel()
+		w := newWorld(t, s)
+		r := w.start(w.config())
+		r.state(Streaming) // the first start makes everything
+		w.insert(1)
+		w.insert(500)
+		records := w.delivered()
+
+		first := records[0]
+		for _, r := range records {
+			if header(r, "id") == "0" {
+				first = r
+			}
+		}
+		if first.Topic != "outbox.event.order" || string(first.Key) != "k0" || string(first.Value) != `{"n": 0}` {
+			t.Errorf("record: topic %s, key %s, value %s", first.Topic, first.Key, first.Value)
+		}
+		identity, err := lsn.ParseIdentity(header(first, "walrelay.lsn"))
+		if err != nil || identity.Ordinal != 1 || time.Since(time.UnixMicro(identity.Time)) > time.Minute {
+			t.Errorf("identity %v, %v", identity, err)
+		}
+		if !first.Timestamp.Equal(time.UnixMilli(identity.Time / 1000)) {
+			t.Errorf("the record's time is %v, the commit's %v", first.Timestamp, time.UnixMicro(identity.Time))
+		}
+
+		// the row comes first, then the slot; both reach the last event
+		eventually(t, "slot follows the row", func() bool {
+			_, saved := w.row()
+			slot := w.slotPosition()
+			if slot > saved {
+				t.Fatalf("slot %v is ahead of the row %v", slot, saved)
+			}
+			return slot == saved && !identity.Commit.CoveredBy(0) && identity.Commit.CoveredBy(slot)
+		})
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		if state, saved := w.row(); state != "clean" || w.slotPosition() != saved {
+			t.Errorf("after the stop: row %s at %v, slot at %v", state, saved, w.slotPosition())
+		}
+
+		// what came in between is delivered by the next one, and nothing twice
+		w.insert(20)
+		w.start(w.config())
+		w.delivered()
+	})
+}
+
+func TestRelayReconnects(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.Shared(t, ""))
+	var dialer faultconn.Dialer
+	cfg := w.config()
+	cfg.Postgres.Dial = dialer.DialContext
+	r := w.start(cfg)
+	r.state(Streaming)
+	for range 10 {
+		w.insert(100)
+		dialer.Cut()
+		w.insert(3)
+	}
+	w.delivered()
+}
+
+// A transaction that is cut in the middle goes on at its next row.
+func TestRelayReconnectsInsideATransaction(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.Shared(t, ""))
+	var dialer faultconn.Dialer
+	cfg := w.config()
+	cfg.Postgres.Dial = dialer.DialContext
+	r := w.start(cfg)
+	r.state(Streaming)
+	w.next = 0
+	go func() {
+		for r.Status().InFlight == 0 && r.progress.receivedEnd.Load() == 0 && t.Context().Err() == nil {
+		}
+		dialer.Cut()
+	}()
+	w.insert(20_000)
+	eventually(t, "the connection was cut", func() bool { return dialer.Dials() > 4 })
+	w.delivered()
+}
+
+func TestRelayWaitsForKafka(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.Shared(t, ""))
+	cfg := w.config()
+	cfg.Kafka.Brokers = []string{"127.0.0.1:1"}
+	cfg.Postgres.WALSenderTimeout = time.Second // of the session: without statuses the server would end it
+	r := w.start(cfg)
+	r.state(Streaming)
+	w.insert(5)
+	eventually(t, "the reason shows", func() bool { return strings.Contains(r.Status().Reason, "unreachable") })
+	connected := r.metrics
+	pause(t.Context(), 3*time.Second) // three times the timeout
+	if status := r.Status(); status.State != Streaming || status.Ready {
+		t.Errorf("status %+v, want streaming and not ready", status)
+	}
+	if n := testutil.ToFloat64(connected.reconnects); n != 0 {
+		t.Errorf("%v reconnects while Kafka was away", n)
+	}
+	if _, saved := w.row(); w.slotPosition() > saved {
+		t.Error("confirmed without an acknowledgement")
+	}
+}
+
+func TestStandbyTakesOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.Shared(t, ""))
+	first := w.start(w.config())
+	first.state(Streaming)
+	second := w.start(w.config())
+	second.state(Standby)
+	if !second.Status().Ready {
+		t.Error("a waiting standby must be ready, or a rolling deploy waits for ever")
+	}
+	w.insert(10)
+	if err := first.end(); err != nil {
+		t.Fatal(err)
+	}
+	second.state(Streaming)
+	w.insert(10)
+	w.delivered()
+}
+
+func TestRelayStops(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		prepare func(w *world)
+		want    string // in the error
+	}{
+		{"table is missing", func(w *world) { w.exec("drop table outbox") }, "does not exist"},
+		{"columns are missing", func(w *world) { w.exec("alter table outbox drop column payload") }, "payload"},
+		{"table is unlogged", func(w *world) { w.exec("alter table outbox set unlogged") }, "SET LOGGED"},
+		{"outbox has rows already", func(w *world) { w.insert(1) }, "--existing=skip"},
+		{"slot was dropped", func(w *world) {
+			w.runOnce()
+			w.exec("select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = current_database()")
+		}, "slot"},
+		{"publication was dropped", func(w *world) {
+			w.runOnce()
+			w.exec("drop publication " + w.slotName())
+		}, "publication"},
+		{"row was deleted", func(w *world) {
+			w.runOnce()
+			w.exec("delete from walrelay.checkpoint")
+		}, "checkpoint"},
+		{"row belongs to another server", func(w *world) {
+			w.runOnce()
+			w.exec("update walrelay.checkpoint set system_id = '1'")
+		}, "system 1"},
+		{"row lies beyond the log", func(w *world) {
+			w.runOnce()
+			w.exec("update walrelay.checkpoint set lsn = 'FFF/0'")
+		}, "beyond"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, pgtest.Shared(t, ""))
+			c.prepare(w)
+			r := w.start(w.config())
+			select {
+			case err := <-r.done:
+				r.done <- err
+				if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("got %q, want one line with %q", err, c.want)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatalf("the relay goes on: %+v", r.Status())
+			}
+		})
+	}
+}
+
+// A relay of another environment must not take the events away.
+func TestRelayRefusesAnotherCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.Shared(t, ""))
+	w.runOnce()
+	w.exec("update walrelay.checkpoint set kafka_cluster_id = 'production'")
+	r := w.start(w.config())
+	w.insert(1)
+	err := <-r.done
+	r.done <- err
+	var stop *StopError
+	if !errors.As(err, &stop) || !strings.Contains(err.Error(), "production") {
+		t.Errorf("got %v", err)
+	}
+	if records := w.records(); len(records) != 1 {
+		t.Errorf("%d records in the wrong cluster", len(records)-1)
+	}
+}
+
+// runOnce is a whole life of a relay that delivers one event.
+func (w *world) runOnce() {
+	w.t.Helper()
+	r := w.start(w.config())
+	r.state(Streaming)
+	w.insert(1)
+	w.delivered()
+	if err := r.end(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) slotName() string {
+	w.t.Helper()
+	var name string
+	if err := w.db.QueryRow(w.t.Context(), "select slot_name from pg_replication_slots where database = current_database()").Scan(&name); err != nil {
+		w.t.Fatal(err)
+	}
+	return name
+}

@@ -1,0 +1,291 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/walrelay/walrelay/migrations"
+)
+
+// bootstrap is the first start. The order matters: the publication before the slot, since a slot cannot read what is
+// older than the publication; the row before the slot, so that an interruption shows; and the look at the table in the
+// slot's own snapshot, since what is not in it comes by the slot.
+func (s *setup) bootstrap(ctx context.Context, p plan) error {
+	replica, err := Connect(ctx, s.cfg) // before anything is changed: this needs the privilege most often missing
+	if err != nil {
+		return err
+	}
+	defer replica.Close()
+	if p == redo {
+		if err := DropSlot(ctx, s.conn, s.Slot); err != nil {
+			return err
+		}
+		s.changed("slot %s dropped, which an interrupted setup has left", s.Slot)
+	}
+	if err := s.findTables(ctx, true); err != nil {
+		return err
+	}
+	if s.found.publication != nil {
+		if err := s.found.publication.Carries(s.Tables); err != nil {
+			return err
+		}
+	}
+	if err := s.migrate(ctx); err != nil {
+		return err
+	}
+	if err := s.store.Create(ctx, s.Slot); err != nil {
+		return err
+	}
+	s.changed("row of slot %s in walrelay.checkpoint created", s.Slot)
+	if err := s.publish(ctx); err != nil {
+		return err
+	}
+	return s.makeSlot(ctx, replica)
+}
+
+// findTables looks up every table and checks it against its mapping.
+func (s *setup) findTables(ctx context.Context, first bool) error {
+	s.Tables = make([]*Table, len(s.o.Tables))
+	for i, name := range s.o.Tables {
+		table, err := FindTable(ctx, s.conn, name)
+		if err == nil && table == nil {
+			table, err = s.createTable(ctx, name, first)
+		} else if err == nil {
+			s.there("table %s", name)
+			err = s.check(table)
+		}
+		if err != nil {
+			return err
+		}
+		s.Tables[i] = table
+	}
+	return nil
+}
+
+func (s *setup) check(t *Table) error {
+	if s.o.Check == nil {
+		return nil
+	}
+	return s.o.Check(t)
+}
+
+// createTable makes an outbox table where that is asked for and no other table can be meant. A table that does not fit
+// its mapping is not left behind.
+func (s *setup) createTable(ctx context.Context, name string, first bool) (table *Table, err error) {
+	similar, err := LooksLikeOutbox(ctx, s.conn)
+	if err != nil {
+		return nil, err
+	}
+	if !first || !s.o.Init || len(similar) > 0 {
+		return nil, absentError(name, similar, first)
+	}
+	schema, relation, err := splitName(name)
+	if err != nil {
+		return nil, err
+	}
+	text := migrations.OutboxSQL(schema, relation)
+	if err := s.refuseCarried(ctx, schema, name, func() (string, error) { return text, nil }); err != nil {
+		return nil, err
+	}
+	err = pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, text); err != nil {
+			return createTableError(name, schema, err)
+		}
+		if table, err = FindTable(ctx, s.conn, name); err != nil {
+			return err
+		}
+		return s.check(table)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.changed("table %s created", name)
+	return table, nil
+}
+
+func createTableError(name, schema string, err error) error {
+	const undefinedSchema = "3F000"
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == undefinedSchema {
+		return &SetupError{
+			Problem: fmt.Sprintf("outbox table %s does not exist, nor does its schema", name),
+			Remedy:  "CREATE SCHEMA " + quote(schema) + "; then walrelay init",
+		}
+	}
+	return fmt.Errorf("create outbox table %s: %w", name, err)
+}
+
+// refuseCarried refuses to create a table that publications of other people would send to subscribers that do not
+// have it: each of them would stop at its first row.
+func (s *setup) refuseCarried(ctx context.Context, schema, table string, script func() (string, error)) error {
+	names, err := carriers(ctx, s.conn, s.Server.Version, schema)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	text, err := script()
+	if err != nil {
+		return err
+	}
+	return &SetupError{
+		Problem: fmt.Sprintf("publication %s would send the new table %s to its subscribers, "+
+			"which do not have it and would stop", strings.Join(names, ", "), table),
+		Remedy: "on each subscriber run: " + creations(text) + " and then here the output of walrelay init --sql",
+	}
+}
+
+// creations are the CREATE statements of a script, in one line.
+func creations(script string) string {
+	var statements []string
+	for statement := range strings.SplitSeq(script, ";\n") {
+		line := strings.Join(strings.Fields(statement), " ")
+		if strings.HasPrefix(line, "CREATE ") {
+			statements = append(statements, line+";")
+		}
+	}
+	return strings.Join(statements, " ")
+}
+
+// publish creates the publication unless it is there.
+func (s *setup) publish(ctx context.Context) (err error) {
+	if s.found.publication != nil {
+		s.there("publication %s", s.Publication)
+	} else {
+		if err := CreatePublication(ctx, s.conn, s.Publication, s.Tables); err != nil {
+			return err
+		}
+		s.changed("publication %s created", s.Publication)
+		s.found.publication, err = FindPublication(ctx, s.conn, s.Server.Version, s.Publication)
+		if err == nil && s.found.publication == nil {
+			err = fmt.Errorf("publication %s was dropped at once by somebody", s.Publication)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.Fingerprint = s.found.publication.Fingerprint(s.Tables)
+	return nil
+}
+
+// makeSlot creates the slot and ends the setup. A slot that the relay cannot use is not left behind: it would hold back
+// WAL for ever.
+func (s *setup) makeSlot(ctx context.Context, replica *Conn) error {
+	failover := s.o.Failover || s.Server.SynchronizedStandbySlots != ""
+	if failover && s.Server.Version < firstWithFailover {
+		return &SetupError{Problem: "failover slots need Postgres 17 or later", Remedy: "leave postgres.failover off"}
+	}
+	s.o.Report(Step{Text: fmt.Sprintf("creating slot %s; this waits for the write transactions that run, at most %s",
+		s.Slot, s.o.SlotTimeout)})
+	limited, cancel := context.WithTimeout(ctx, s.o.SlotTimeout)
+	defer cancel()
+	consistent, snapshot, err := replica.CreateSlot(limited, s.Slot, failover)
+	if err != nil {
+		return s.slotError(ctx, err, limited.Err() != nil && ctx.Err() == nil)
+	}
+	if err := s.lookForRows(ctx, snapshot); err != nil {
+		return s.withdraw(ctx, err)
+	}
+	if err := s.store.MarkReady(ctx, s.Slot, consistent); err != nil {
+		return err
+	}
+	s.changed("slot %s created, starts at %s", s.Slot, consistent)
+	s.Created = true
+	return nil
+}
+
+// lookForRows looks into the snapshot of the slot for rows that it will not send.
+func (s *setup) lookForRows(ctx context.Context, snapshot string) error {
+	if s.o.Existing == SkipExisting {
+		s.o.Report(Step{Text: "rows that the outbox has already are not published (--existing=skip)"})
+		return nil
+	}
+	tx, err := s.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return fmt.Errorf("look into the outbox: %w", err)
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // it has changed nothing
+	// Row security must not make the table look empty: with off, a query that it would filter fails.
+	_, err = tx.Exec(ctx, fmt.Sprintf(`SET TRANSACTION SNAPSHOT '%s'; SET LOCAL row_security = off`, snapshot))
+	if err != nil {
+		return fmt.Errorf("look into the outbox as of the slot's start: %w", err)
+	}
+	for _, table := range s.Tables {
+		var exists bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+table.sql()+`)`).Scan(&exists); err != nil {
+			return s.lookError(table, err)
+		}
+		if exists {
+			return &SetupError{
+				Problem: fmt.Sprintf("table %s is not empty", table.Name()),
+				Err:     ErrExistingRows,
+				Remedy:  "to leave its rows out and publish only new ones: walrelay init --existing=skip",
+			}
+		}
+	}
+	return nil
+}
+
+func (s *setup) lookError(table *Table, err error) error {
+	err = fmt.Errorf("look whether table %s is empty: %w", table.Name(), err)
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Code != codeInsufficientPriv {
+		return err
+	}
+	return &SetupError{
+		Problem: fmt.Sprintf("role %s may not read the outbox table", s.config.User),
+		Err:     err,
+		Remedy: fmt.Sprintf("for this first look: GRANT SELECT ON %s TO %s; or walrelay init --existing=skip",
+			table.sql(), quote(s.config.User)),
+	}
+}
+
+// withdraw drops the slot again, also when ctx has ended.
+func (s *setup) withdraw(ctx context.Context, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, s.config)
+	if err == nil {
+		defer closeQuietly(conn.Close)
+		err = DropSlot(ctx, conn, s.Slot)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; and slot %s could not be dropped again and holds back WAL: run walrelay init again (%w)",
+			cause, s.Slot, err)
+	}
+	return cause
+}
+
+// slotError says what a failed creation has waited for.
+func (s *setup) slotError(ctx context.Context, err error, waited bool) error {
+	const (
+		configurationLimit = "53400" // no free slot
+		tooManyConnections = "53300" // no free walsender
+	)
+	var pg *pgconn.PgError
+	switch {
+	case waited:
+		return fmt.Errorf("%w; it waited %s for write transactions to end%s", err, s.o.SlotTimeout, s.writers(ctx))
+	case errors.As(err, &pg) && pg.Code == configurationLimit:
+		return fmt.Errorf("%w; drop slots that nobody uses, or raise max_replication_slots", err)
+	case errors.As(err, &pg) && pg.Code == tooManyConnections:
+		return fmt.Errorf("%w; raise max_wal_senders", err)
+	}
+	return err
+}
+
+// writers names the transactions that a slot waits for. It is only for the message.
+func (s *setup) writers(ctx context.Context) string {
+	var list *string
+	err := s.conn.QueryRow(ctx, `
+		SELECT string_agg(coalesce('process ' || pid, 'a prepared transaction (pg_prepared_xacts)'), ', ')
+		FROM pg_locks WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted`).Scan(&list)
+	if err != nil || list == nil {
+		return ""
+	}
+	return ": " + *list
+}
