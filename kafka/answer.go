@@ -28,6 +28,7 @@ func (l *lane) failed(err error) {
 	for i := range l.items {
 		pt := l.items[i].partition
 		pt.failing.note(now, err)
+		pt.head.uncertain = true
 		pt.place = idle
 		p.schedule(pt, now)
 	}
@@ -72,6 +73,7 @@ func (l *lane) apply(answer *produce.Response, now time.Time) error {
 	}
 	for i := range l.items {
 		if it := &l.items[i]; !it.answered {
+			it.batch.uncertain = true
 			p.retry(it.partition, errUnanswered, now)
 		}
 	}
@@ -98,7 +100,12 @@ func (l *lane) find(topic string, partition int32) *item {
 func (l *lane) result(it *item, result *produce.ResponsePartition, now time.Time) error {
 	p, pt := l.p, it.partition
 	err := brokerError{result.ErrorCode, result.ErrorMessage}
-	switch v := judge(result.ErrorCode); v {
+	v := judge(result.ErrorCode)
+	if v != damaged {
+		it.batch.damaged = 0
+	}
+	it.batch.uncertain = it.batch.uncertain || !notAppended(result.ErrorCode)
+	switch v {
 	case done:
 		l.acknowledge(it, now)
 	case wait:
@@ -109,14 +116,14 @@ func (l *lane) result(it *item, result *produce.ResponsePartition, now time.Time
 		p.ask(pt.topic, now)
 		p.retry(pt, err, now)
 	case damaged:
-		if it.batch.attempts <= damagedRetries {
+		if it.batch.damaged++; it.batch.damaged <= damagedRetries || it.batch.uncertain {
 			p.stats.Retries.count(result.ErrorCode)
 			p.retry(pt, err, now)
 			break
 		}
-		p.refuse(pt, v, err, now)
+		return p.refuse(pt, v, err, now)
 	case tooLarge, refused:
-		p.refuse(pt, v, err, now)
+		return p.refuse(pt, v, err, now)
 	case forbidden:
 		p.haltHead(pt, KindTopicForbidden, err, now)
 	default:
@@ -135,15 +142,20 @@ func (p *Producer) retry(pt *partition, err error, now time.Time) {
 }
 
 // refuse splits a batch that was refused for its content until the record is alone that it is about. That one halts the
-// partition. The broker used no sequence for what it refused.
-func (p *Producer) refuse(pt *partition, v verdict, err brokerError, now time.Time) {
+// partition. The broker used no sequence for what it refused. A batch that an earlier attempt may have put into the log
+// (the topic's limit was lowered since) must not change: its halves would not be known for what they are.
+func (p *Producer) refuse(pt *partition, v verdict, err brokerError, now time.Time) error {
+	if pt.head.records > 1 && pt.head.uncertain {
+		return &SessionError{Topic: pt.topic.name, Partition: pt.id, Code: err.code,
+			Reason: "refused after an attempt whose fate is unknown"}
+	}
 	if pt.head.records == 1 {
 		kind := KindRecordRefused
 		if v == tooLarge {
 			kind = KindRecordTooLarge
 		}
 		p.haltHead(pt, kind, err, now)
-		return
+		return nil
 	}
 	if v == tooLarge {
 		pt.limit = min(pt.limit, max(len(pt.head.buf)/2, 1<<10)) // or every batch is sent twice
@@ -151,6 +163,7 @@ func (p *Producer) refuse(pt *partition, v verdict, err brokerError, now time.Ti
 	p.splitHead(pt)
 	pt.place = idle
 	p.schedule(pt, now)
+	return nil
 }
 
 // splitHead puts two batches where the first was.

@@ -33,10 +33,12 @@ type batch struct {
 	oldest  int64 // smallest timestamp
 	runs    []Ack // which transactions the records belong to
 
-	sequence int32
-	attempts int
-	created  time.Time // when the first record was appended
-	sent     time.Time // when it was sent for the first time
+	sequence  int32
+	attempts  int
+	damaged   int       // attempts in a row that the broker called corrupt
+	uncertain bool      // it may be in the log: no answer came, or one that does not tell
+	created   time.Time // when the first record was appended
+	sent      time.Time // when it was sent for the first time
 }
 
 // size is the size of the encoded records.

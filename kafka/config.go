@@ -58,6 +58,12 @@ type Config struct {
 	// 100 ms to 1 h, default 5 min.
 	MetadataMaxAge time.Duration
 
+	// TransactionalID names this producer across restarts, so that the brokers refuse what an earlier one with the same
+	// name still sends. Batches stay plain: consumers need no read_committed. Empty: nobody is refused.
+	TransactionalID string
+	// Resume tells what an earlier producer may have published. Nil: nothing is looked up. It needs TransactionalID.
+	Resume *Resume
+
 	// OnBatch is told of every acknowledged batch, from several goroutines. It must not block.
 	OnBatch func(BatchAck)
 }

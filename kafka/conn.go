@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"time"
@@ -74,6 +75,9 @@ func (c *conn) close() {
 
 func (c *conn) shakeHands(ctx context.Context, mechanism sasl.Mechanism) error {
 	answer, err := c.wire.RoundTrip(&apiversions.Request{})
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("ask for API versions: %w; does this port want TLS, or no TLS?", err)
+	}
 	if err != nil {
 		return fmt.Errorf("ask for API versions: %w", err)
 	}

@@ -109,6 +109,13 @@ const (
 	codeInvalidReplication     = 38
 	codeInvalidConfig          = 40
 	codeTransactionalForbidden = 53
+
+	codeCoordinatorLoading      = 14
+	codeCoordinatorNotAvailable = 15
+	codeNotCoordinator          = 16
+	codeInvalidMapping          = 49
+	codeConcurrentTransactions  = 51
+	codeNotAttempted            = 55
 )
 
 // codes are the error codes that a producer may meet, and what each means as the answer to a batch.
@@ -156,6 +163,7 @@ var codes = map[int16]struct {
 	49:  {"INVALID_PRODUCER_ID_MAPPING", over},
 	51:  {"CONCURRENT_TRANSACTIONS", over},
 	53:  {"TRANSACTIONAL_ID_AUTHORIZATION_FAILED", over},
+	55:  {"OPERATION_NOT_ATTEMPTED", over},
 	56:  {"KAFKA_STORAGE_ERROR", moved},
 	58:  {"SASL_AUTHENTICATION_FAILED", over},
 	59:  {"UNKNOWN_PRODUCER_ID", over},
@@ -171,6 +179,16 @@ var codes = map[int16]struct {
 
 // judge gives the verdict on a batch. A code that nobody here knows says nothing of the batch's fate.
 func judge(code int16) verdict { return codes[code].verdict }
+
+// notAppended tells whether a broker that answers with the code has certainly not appended the batch: it says so before
+// it writes. An earlier attempt may still have.
+func notAppended(code int16) bool {
+	switch code {
+	case 2, 3, 5, 6, 10, 17, 18, 19, 29, 32, 74, 75, 87:
+		return true
+	}
+	return false
+}
 
 func codeName(code int16) string {
 	if c, ok := codes[code]; ok {

@@ -324,7 +324,7 @@ func TestUnreachableCluster(t *testing.T) {
 
 func TestUnreachableAtStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &harness{t: t, network: &network{}, sent: map[string]map[int32][]string{}}
+		h := newHarness(t, virtualNetwork())
 		h.start(nil)
 		if status := h.offer(h.message("orders", "a", 0)); status != Pending {
 			t.Errorf("Append without brokers: %v", status)
@@ -340,6 +340,40 @@ func TestUnreachableAtStart(t *testing.T) {
 		defer h.cluster.Close()
 		defer h.stop()
 		h.send("orders", "a", 0, 10)
+		h.flushAndAudit()
+	})
+}
+
+// A batch that may be in the log is never split, even where the broker refuses it later: its halves would not be known
+// for what they are.
+func TestBatchOfUnknownFateIsNotSplit(t *testing.T) {
+	for _, refusal := range []*kerr.Error{kerr.MessageTooLarge, kerr.InvalidRecord} {
+		t.Run(refusal.Message, func(t *testing.T) {
+			inBubble(t, 1, orders(), nil, func(h *harness) {
+				pause := h.fault(kfake.Fault{Err: kerr.NotEnoughReplicas, Count: -1})
+				h.send("orders", "a", 0, 5) // one batch: nobody else runs before the test waits
+				h.fault(kfake.Fault{Err: kerr.NotEnoughReplicasAfterAppend, Count: 2})
+				h.fault(kfake.Fault{Err: refusal, Count: -1})
+				pause.Remove()
+				if over := h.waitOver(); over.Code != refusal.Code || over.Reason == "" {
+					t.Errorf("%v", over)
+				}
+				if s := h.p.Stats(); s.Splits != 0 {
+					t.Errorf("%d splits", s.Splits)
+				}
+			})
+		})
+	}
+}
+
+// A batch that the broker calls corrupt after it may have been appended is sent again until it is known.
+func TestCorruptAfterTheAppend(t *testing.T) {
+	inBubble(t, 1, orders(), nil, func(h *harness) {
+		h.send("orders", "a", 0, 1)
+		h.flush()
+		h.fault(kfake.Fault{Err: kerr.RequestTimedOut})
+		h.fault(kfake.Fault{Err: kerr.CorruptMessage, Count: 20})
+		h.send("orders", "a", 1, 5)
 		h.flushAndAudit()
 	})
 }

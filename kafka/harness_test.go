@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/router"
 )
 
@@ -24,7 +25,9 @@ import (
 type harness struct {
 	t       *testing.T
 	network *network
+	addrs   []string // of the brokers asked first
 	cluster *kfake.Cluster
+	real    *kafkatest.Cluster // instead of cluster
 	p       *Producer
 	acked   []Ack
 	sent    map[string]map[int32][]string // values in the order of Append, by topic and partition
@@ -38,26 +41,41 @@ type harness struct {
 func inBubble(t *testing.T, brokers int, opts []kfake.Opt, configure func(*Config), test func(*harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &harness{t: t, network: &network{}, sent: map[string]map[int32][]string{}}
 		ports := make([]int, brokers)
 		for i := range ports {
 			ports[i] = 9092 + i
 		}
-		opts = append([]kfake.Opt{kfake.Ports(ports...), kfake.ListenFn(h.network.Listen)}, opts...)
-		cluster, err := kfake.NewCluster(opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.cluster = cluster
-		defer h.cluster.Close()
-		h.start(configure)
-		defer h.stop()
-		test(h)
+		h := newHarness(t, virtualNetwork())
+		h.run(append([]kfake.Opt{kfake.Ports(ports...)}, opts...), configure, test)
 	})
 }
 
+// onTCP runs a test with a harness in real time on real connections.
+func onTCP(t *testing.T, brokers int, opts []kfake.Opt, configure func(*Config), test func(*harness)) {
+	t.Helper()
+	newHarness(t, realNetwork()).run(append([]kfake.Opt{kfake.NumBrokers(brokers)}, opts...), configure, test)
+}
+
+func newHarness(t *testing.T, n *network) *harness {
+	return &harness{t: t, network: n, addrs: []string{"127.0.0.1:9092"}, sent: map[string]map[int32][]string{}}
+}
+
+func (h *harness) run(opts []kfake.Opt, configure func(*Config), test func(*harness)) {
+	h.t.Helper()
+	cluster, err := kfake.NewCluster(append([]kfake.Opt{kfake.ListenFn(h.network.Listen)}, opts...)...)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.cluster = cluster
+	defer h.cluster.Close()
+	h.addrs = cluster.ListenAddrs()[:1]
+	h.start(configure)
+	defer h.stop()
+	test(h)
+}
+
 func (h *harness) start(configure func(*Config)) {
-	cfg := Config{Brokers: []string{"127.0.0.1:9092"}, Dial: h.network.DialContext}
+	cfg := Config{Brokers: h.addrs, Dial: h.network.DialContext}
 	if configure != nil {
 		configure(&cfg)
 	}
@@ -217,15 +235,26 @@ func (h *harness) audit() {
 }
 
 func clip(s string) string {
-	if lines := strings.SplitAfter(s, "\n"); len(lines) > 60 {
-		return strings.Join(lines[:60], "") + "...\n"
+	if lines := strings.SplitAfter(s, "\n"); len(lines) > 12 {
+		return strings.Join(lines[:12], "") + "...\n"
 	}
 	return s
 }
 
 // logs are the values in a topic's partitions.
 func (h *harness) logs(topic string) map[int32][]string {
+	h.t.Helper()
 	values := map[int32][]string{}
+	if h.real != nil {
+		records, err := kafkatest.ReadAll(h.t.Context(), h.real.Bootstrap(), topic)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		for _, r := range records {
+			values[r.Partition] = append(values[r.Partition], string(r.Value))
+		}
+		return values
+	}
 	for _, r := range h.records(topic) {
 		values[r.Partition] = append(values[r.Partition], string(r.Value))
 	}
@@ -235,7 +264,12 @@ func (h *harness) logs(topic string) map[int32][]string {
 // records reads a topic with franz-go.
 func (h *harness) records(topic string) []*kgo.Record {
 	h.t.Helper()
-	return readAll(h.t, h.cluster, topic, kgo.SeedBrokers("127.0.0.1:9092"), kgo.Dialer(h.network.clean.DialContext))
+	return readAll(h.t, h.cluster, topic, h.franz()...)
+}
+
+// franz are the options with which a franz-go client reaches the cluster.
+func (h *harness) franz() []kgo.Opt {
+	return []kgo.Opt{kgo.SeedBrokers(h.addrs...), kgo.Dialer(h.network.dial)}
 }
 
 func readAll(t *testing.T, cluster *kfake.Cluster, topic string, opts ...kgo.Opt) []*kgo.Record {

@@ -3,7 +3,7 @@ package kafka
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/walrelay/walrelay/internal/kafkatest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { kafkatest.Main(m) }

@@ -13,9 +13,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// network is a virtual network whose connections of the producer can be cut, delayed and muted.
+// network is a network whose connections of the producer can be cut, delayed and refused. The virtual one is for
+// synctest.
 type network struct {
-	clean kfake.VirtualNetwork
+	Listen func(network, address string) (net.Listener, error)
+	dial   func(ctx context.Context, network, address string) (net.Conn, error) // without faults
 
 	mu       sync.Mutex
 	conns    []*faultyConn
@@ -25,18 +27,23 @@ type network struct {
 	refuse   map[string]bool // by port
 }
 
-func (n *network) Listen(network, address string) (net.Listener, error) {
-	return n.clean.Listen(network, address)
+func virtualNetwork() *network {
+	v := &kfake.VirtualNetwork{}
+	return &network{Listen: v.Listen, dial: v.DialContext}
+}
+
+func realNetwork() *network {
+	return &network{Listen: net.Listen, dial: (&net.Dialer{}).DialContext}
 }
 
 func (n *network) DialContext(ctx context.Context, kind, address string) (net.Conn, error) {
 	n.mu.Lock()
-	refused := n.refuse[port(address)]
+	refused := n.refuse[portOf(address)]
 	n.mu.Unlock()
 	if refused {
 		return nil, errors.New("connection refused")
 	}
-	inner, err := n.clean.DialContext(ctx, kind, address)
+	inner, err := n.dial(ctx, kind, address)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +74,8 @@ func (n *network) cutSome(random *rand.Rand, probability float64) {
 	n.cut(func(string) bool { return random.Float64() < probability })
 }
 
-// port tells brokers apart, which go by more than one name.
-func port(address string) string {
+// portOf tells brokers apart, which go by more than one name.
+func portOf(address string) string {
 	_, port, _ := net.SplitHostPort(address)
 	return port
 }

@@ -25,6 +25,8 @@ const (
 	Full
 	// Pending: the topic or the session is not ready, or the topic or partition is halted. Nothing was taken.
 	Pending
+	// Suppressed: an earlier producer has put this very event into the topic. Nothing was taken, and nothing is owed.
+	Suppressed
 )
 
 // String is the answer's name.
@@ -36,6 +38,8 @@ func (s Status) String() string {
 		return "full"
 	case Pending:
 		return "pending"
+	case Suppressed:
+		return "suppressed"
 	}
 	return fmt.Sprintf("status %d", byte(s))
 }
@@ -58,10 +62,12 @@ type Producer struct {
 	startLane func(*lane) // set by Run
 	stopped   bool        // before Run, after it, and from the first session error on: nothing is sent
 
-	session session
-	cluster cluster
-	topics  map[string]*topic
-	latest  *topic // of the last Append
+	session  session
+	resume   *Resume       // nil once the stream has passed it
+	resuming chan struct{} // wakes runResume; capacity 1
+	cluster  cluster
+	topics   map[string]*topic
+	latest   *topic // of the last Append
 
 	records int // in flight
 	bytes   int // in flight
@@ -84,6 +90,9 @@ func New(cfg Config, log *zap.Logger) *Producer {
 		stopped: true,
 		cluster: newCluster(),
 		topics:  map[string]*topic{},
+
+		resume:   cfg.Resume,
+		resuming: make(chan struct{}, 1),
 	}
 }
 
@@ -101,6 +110,9 @@ func (p *Producer) Run(ctx context.Context) error {
 	p.mu.Unlock()
 	group.Go(func() error { return p.runMetadata(ctx) })
 	group.Go(func() error { return p.runSession(ctx) })
+	if p.cfg.Resume != nil {
+		group.Go(func() error { return p.runResume(ctx) })
+	}
 	group.Go(func() error { // lanes are started by Append too, so none may start when the others have ended
 		<-ctx.Done()
 		p.mu.Lock()
@@ -131,6 +143,10 @@ func (p *Producer) Append(m *router.Message, tx uint64) (Status, error) {
 	}
 	if !t.open || p.stopped {
 		return Pending, nil
+	}
+	if t.past != nil && p.resume.holds(m.Identity) && t.suppress(m) {
+		p.stats.Suppressed++
+		return Suppressed, nil
 	}
 	pt, poison := t.choose(m)
 	if poison != nil {

@@ -20,6 +20,7 @@ type identity struct {
 type session struct {
 	identity
 	up      bool
+	plain   bool // no right to the transactional id: nobody is fenced
 	failing failure
 }
 
@@ -27,11 +28,28 @@ type session struct {
 func (p *Producer) runSession(ctx context.Context) error {
 	control := client{cfg: &p.cfg}
 	defer control.close()
-	for attempt := 0; ; attempt++ {
-		who, err := p.initProducerID(ctx, &control)
+	named := &coordinator{cfg: &p.cfg}
+	defer named.close()
+	for attempt, plain := 0, p.cfg.TransactionalID == ""; ; attempt++ {
+		var who identity
+		var err error
+		if plain {
+			who, err = p.initProducerID(ctx, &control)
+		} else {
+			who, err = named.initProducerID(ctx, p.addresses())
+		}
 		if err == nil {
-			p.begin(who)
+			if !p.awaitUnfenced(ctx, who, plain) {
+				return nil
+			}
+			p.begin(who, plain)
 			return nil
+		}
+		if !plain && isCode(err, codeTransactionalForbidden) {
+			p.log.Warn("no right to the transactional id: an earlier relay that still sends is not refused, and events of "+
+				"an unclean stop may be published twice", zap.String("transactional_id", p.cfg.TransactionalID), zap.Error(err))
+			plain = true
+			continue
 		}
 		if !sleep(ctx, p.sessionFailed(err, attempt)) {
 			return nil
@@ -60,8 +78,7 @@ func (p *Producer) sessionFailed(err error, attempt int) time.Duration {
 	defer p.mu.Unlock()
 	now := time.Now()
 	p.session.failing.note(now, err)
-	var broker brokerError
-	if errors.As(err, &broker) && broker.code == codeClusterForbidden {
+	if isCode(err, codeClusterForbidden) {
 		p.log.Error("no right to an idempotent producer", zap.Error(err))
 		p.notify()
 		return p.cfg.HaltRetry
@@ -70,20 +87,50 @@ func (p *Producer) sessionFailed(err error, attempt int) time.Duration {
 }
 
 // begin opens the session, and with it the topics that are known already.
-func (p *Producer) begin(who identity) {
+func (p *Producer) begin(who identity, plain bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.session = session{identity: who, up: true}
+	p.session = session{identity: who, up: true, plain: plain}
 	p.log.Info("kafka session begins", zap.Int64("producer_id", who.id), zap.Int16("epoch", who.epoch))
 	for _, t := range p.topics {
 		p.admit(t)
 	}
 }
 
-// admit is passed by every topic before its first record, and again when it has got new partitions: what has to be
-// known of a topic's past in this session must be found out here, before admitted is set. A new producer id has no past.
+// awaitUnfenced waits where an earlier producer is not refused and may still be sending: a transactional id that has
+// expired or run through its epochs gives a new producer id, and a plain one always does. It tells whether ctx goes on.
+func (p *Producer) awaitUnfenced(ctx context.Context, who identity, plain bool) bool {
+	resume := p.cfg.Resume
+	if resume == nil || !plain && resume.ProducerID == who.id {
+		return true
+	}
+	return sleep(ctx, unfencedDelay)
+}
+
+func isCode(err error, code int16) bool {
+	var broker brokerError
+	return errors.As(err, &broker) && broker.code == code
+}
+
+// ProducerID is what the brokers know this producer by, -1 while there is no session. A later producer with the same
+// transactional id refuses this one only if it gets the same id.
+func (p *Producer) ProducerID() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.session.up {
+		return -1
+	}
+	return p.session.id
+}
+
+// admit is passed by every topic before its first record, and again when it has got new partitions. While uncertain
+// events of an earlier producer come, the topic's past is looked up first.
 func (p *Producer) admit(t *topic) {
 	if !p.session.up || len(t.partitions) == 0 {
+		return
+	}
+	if p.resume != nil && !p.session.plain {
+		p.wantPast(t)
 		return
 	}
 	t.admitted = true

@@ -13,6 +13,8 @@ type Stats struct {
 	Requests uint64
 	// Resent counts the attempts after a batch's first.
 	Resent uint64
+	// Suppressed counts events that an earlier producer had published.
+	Suppressed uint64
 	// Retries tells why.
 	Retries Retries
 	// Splits of batches that a broker refused.

@@ -14,6 +14,8 @@ type topic struct {
 	name       string
 	partitions []*partition // empty until metadata has named them
 	admitted   bool         // by the session
+	looking    bool         // waits for runResume
+	past       *past        // what it has of Config.Resume; nil: nothing, or not looked up
 	grown      int          // new partition count, which waits for the records in flight; 0: none
 	halt       *halt
 	open       bool // all of the above allow records, and the session is up

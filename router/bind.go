@@ -9,13 +9,21 @@ import (
 	"github.com/walrelay/walrelay/decoder"
 )
 
-// Catalog is what the stream does not tell about a table. The zero Catalog is valid.
+// Catalog is what the stream does not tell about a table. The zero Catalog is valid: every type that is not built in is
+// then treated as text, and every column outside of the replica identity as nullable.
 type Catalog struct {
-	// BaseTypes gives the base type of a domain, by oid. A domain that is not in it is treated as text.
-	BaseTypes map[uint32]uint32
-	// NotNull has the columns with a NOT NULL constraint. Only Connect's schemas depend on it; columns of the replica
-	// identity's index are known without.
+	// Types describes types that are not built in, by oid.
+	Types map[uint32]TypeInfo
+	// NotNull has the columns with a NOT NULL constraint. Only Connect's schemas depend on it.
 	NotNull map[string]bool
+}
+
+// TypeInfo is the row of a type in pg_type.
+type TypeInfo struct {
+	Base         uint32   // typbasetype of a domain
+	BaseModifier int32    // typtypmod of a domain
+	Element      uint32   // typelem of an array
+	Enum         []string // the labels of an enum, in their order
 }
 
 // Bind checks a Config against one shape of a table and makes the Route for its rows. It is called again for each new
@@ -67,16 +75,14 @@ func (b *binder) find(name string) (column, bool) {
 		return column{}, false
 	}
 	c := b.relation.Columns[i]
-	oid := c.Type
-	if base, ok := b.known.BaseTypes[oid]; ok {
-		oid = base
+	oid, modifier := b.known.base(c.Type, c.Modifier)
+	typ, ok := b.known.columnType(oid, modifier, b.config.Types)
+	if !ok {
+		b.problem("column %q: its type (oid %d) has no form in a record; store it as text", name, c.Type)
 	}
 	const identityFull = 'f' // all columns are marked then
-	return column{
-		index: i, name: name, oid: oid,
-		typ:     columnTypeOf(oid, c.Modifier, b.config.Types),
-		notNull: b.known.NotNull[name] || c.Key && b.relation.Identity != identityFull,
-	}, true
+	notNull := b.known.NotNull[name] || c.Key && b.relation.Identity != identityFull
+	return column{index: i, name: name, oid: oid, typ: typ, notNull: notNull}, true
 }
 
 // need returns the column that a setting names, or reports that there is none.
@@ -148,6 +154,7 @@ func (b *binder) value(placements []Placement) valueWriter {
 		writer:    newWriter(payload, b.valueStyle(payload, enveloped), c.Schemas && !enveloped),
 		expand:    c.Expand && payload.typ.kind == kindText,
 		checked:   payload.oid == oidJSON || payload.oid == oidJSONB,
+		infers:    c.Schemas,
 		tombstone: c.TombstoneOnEmpty,
 	}
 	if !enveloped {

@@ -1,6 +1,9 @@
 package router
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // oids of the built-in types that are not written as the text that Postgres sends (src/include/catalog/pg_type.dat).
 const (
@@ -18,7 +21,7 @@ const (
 	firstUserOid = 16384 // FirstNormalObjectId: types that users and extensions made
 )
 
-// elementOids gives the element type of the arrays that Debezium knows. Other arrays are written as text.
+// elementOids gives the element type of the built-in arrays that Debezium knows.
 var elementOids = map[uint32]uint32{
 	199: oidJSON, 651: 650, 1000: oidBool, 1001: oidBytea, 1002: oidChar, 1005: oidInt2, 1007: oidInt4,
 	1009: oidText, 1014: oidBpchar, 1015: oidVarchar, 1016: oidInt8, 1021: oidFloat4, 1022: oidFloat8, 1028: oidOid,
@@ -87,47 +90,86 @@ func (t columnType) isString() bool {
 	return t.unit == unitISO
 }
 
-// columnTypeOf is Debezium's PostgresValueConverter: from type and modifier to form and schema. Types that Debezium drops
-// are written as text.
-func columnTypeOf(oid uint32, modifier int32, modes Types) columnType {
-	if elem, ok := elementOids[oid]; ok {
-		t := columnTypeOf(elem, modifier, modes)
-		return columnType{kind: kindArray, elem: &t, schema: arraySchema(t.schema)}
+// base resolves a domain, and a domain over a domain.
+func (c Catalog) base(oid uint32, modifier int32) (uint32, int32) {
+	for range maxDomainDepth {
+		t := c.Types[oid]
+		if t.Base == 0 {
+			break
+		}
+		oid, modifier = t.Base, t.BaseModifier
 	}
+	return oid, modifier
+}
+
+// maxDomainDepth ends the search in a Catalog that goes in circles.
+const maxDomainDepth = 32
+
+// columnType is Debezium's PostgresValueConverter: from type and modifier to form and schema. It is false for the types
+// that Debezium leaves out.
+func (c Catalog) columnType(oid uint32, modifier int32, modes Types) (columnType, bool) {
+	if elem := c.element(oid); elem != 0 {
+		elem, modifier := c.base(elem, modifier)
+		if c.element(elem) != 0 {
+			return columnType{}, false // an array of a domain over an array
+		}
+		t, ok := c.columnType(elem, modifier, modes)
+		return columnType{kind: kindArray, elem: &t, schema: arraySchema(t.schema)}, ok
+	}
+	if labels := c.Types[oid].Enum; labels != nil {
+		return columnType{schema: enumSchema(labels)}, true
+	}
+	return builtinType(oid, modifier, modes)
+}
+
+func (c Catalog) element(oid uint32) uint32 {
+	if elem, ok := elementOids[oid]; ok {
+		return elem
+	}
+	return c.Types[oid].Element
+}
+
+func builtinType(oid uint32, modifier int32, modes Types) (t columnType, ok bool) {
 	switch oid {
 	case oidBool:
-		return columnType{kind: kindBool, schema: connectSchema{kind: "boolean"}}
+		t = columnType{kind: kindBool, schema: connectSchema{kind: "boolean"}}
 	case oidInt2:
-		return columnType{kind: kindInt, schema: connectSchema{kind: "int16"}}
+		t = columnType{kind: kindInt, schema: connectSchema{kind: "int16"}}
 	case oidInt4:
-		return columnType{kind: kindInt, schema: connectSchema{kind: "int32"}}
+		t = columnType{kind: kindInt, schema: connectSchema{kind: "int32"}}
 	case oidInt8, oidOid:
-		return columnType{kind: kindInt, schema: connectSchema{kind: "int64"}}
+		t = columnType{kind: kindInt, schema: connectSchema{kind: "int64"}}
 	case oidFloat4:
-		return columnType{kind: kindFloat, length: 32, schema: connectSchema{kind: "float"}}
+		t = columnType{kind: kindFloat, length: 32, schema: connectSchema{kind: "float"}}
 	case oidFloat8:
-		return columnType{kind: kindFloat, length: 64, schema: connectSchema{kind: "double"}}
+		t = columnType{kind: kindFloat, length: 64, schema: connectSchema{kind: "double"}}
 	case oidNumeric, oidMoney:
-		return decimalType(oid, modifier, modes.Decimal)
+		t = decimalType(oid, modifier, modes.Decimal)
 	case oidBytea:
-		return binaryType(modes.Binary)
+		t = binaryType(modes.Binary)
 	case oidBit, oidVarbit:
-		return bitsType(oid, modifier)
+		t = bitsType(oid, modifier)
 	case oidPoint:
-		return columnType{kind: kindPoint, schema: pointSchema}
+		t = columnType{kind: kindPoint, schema: pointSchema}
 	case oidDate, oidTime, oidTimestamp, oidTimestamptz, oidTimetz, oidInterval:
-		return temporalType(oid, modifier, modes)
+		t = temporalType(oid, modifier, modes)
 	case oidJSON, oidJSONB:
-		return columnType{schema: named("string", "io.debezium.data.Json")}
+		t = columnType{schema: named("string", "io.debezium.data.Json")}
 	case oidUUID:
-		return columnType{schema: named("string", "io.debezium.data.Uuid")}
+		t = columnType{schema: named("string", "io.debezium.data.Uuid")}
 	case oidXML:
-		return columnType{schema: named("string", "io.debezium.data.Xml")}
+		t = columnType{schema: named("string", "io.debezium.data.Xml")}
 	case oidTsvector:
-		return columnType{schema: named("string", "io.debezium.data.Tsvector")}
+		t = columnType{schema: named("string", "io.debezium.data.Tsvector")}
+	default:
+		return columnType{schema: connectSchema{kind: "string"}}, oid >= firstUserOid || slices.Contains(textOids, oid)
 	}
-	return columnType{schema: connectSchema{kind: "string"}}
+	return t, true
 }
+
+// textOids are the other built-in types that Debezium writes as Postgres prints them: char, name, text, cidr, macaddr8,
+// macaddr, inet, bpchar, varchar and the ranges.
+var textOids = []uint32{oidChar, oidName, oidText, 650, 774, 829, 869, oidBpchar, oidVarchar, 3904, 3906, 3908, 3910, 3912, 3926}
 
 func decimalType(oid uint32, modifier int32, mode string) columnType {
 	const header = 4 // a numeric's modifier is this plus precision<<16 | scale

@@ -50,6 +50,13 @@ func arraySchema(elem connectSchema) connectSchema {
 	return connectSchema{kind: "array", inside: `,"items":` + elem.json(true) + `}`}
 }
 
+func enumSchema(labels []string) connectSchema {
+	s := named("string", "io.debezium.data.Enum")
+	allowed := string(appendJSONEscaped(nil, strings.Join(labels, ",")))
+	s.parameters = [][2]string{{"allowed", allowed}}
+	return s
+}
+
 func decimalSchema(scale, precision int) connectSchema {
 	s := named("bytes", "org.apache.kafka.connect.data.Decimal")
 	s.parameters = [][2]string{{"scale", strconv.Itoa(scale)}}

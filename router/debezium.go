@@ -99,13 +99,18 @@ const (
 
 // transforms looks for the EventRouter in the chain of transforms.
 func (d *debezium) transforms() {
-	names := strings.Split(d.options["transforms"], ",")
-	for _, name := range names {
-		name = strings.TrimSpace(name)
+	chain := map[string]bool{}
+	found := false
+	for name := range strings.SplitSeq(d.options["transforms"], ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		chain[name] = true
 		prefix := "transforms." + name + "."
 		class := d.options[prefix+"type"]
 		switch class {
 		case eventRouterClass:
+			found = true
 			d.eventRouter(prefix)
 		case decodeMessageClass:
 			d.all(prefix, Elsewhere, "a message source decodes the content by itself")
@@ -113,7 +118,17 @@ func (d *debezium) transforms() {
 			d.all(prefix, NotSupported, "transform %s (%s) is not run: records go out as the EventRouter leaves them", name, class)
 		}
 	}
-	d.find("transforms", Translated, "only the EventRouter has a counterpart")
+	if found {
+		d.find("transforms", Translated, "only the EventRouter has a counterpart")
+	} else {
+		d.find("transforms", NotSupported, "there is no %s among them; the defaults of one are taken", eventRouterClass)
+	}
+	for property := range d.options {
+		name, _, isSetting := strings.Cut(strings.TrimPrefix(property, "transforms."), ".")
+		if isSetting && strings.HasPrefix(property, "transforms.") && !chain[name] {
+			d.find(property, NotNeeded, "this transform is not among transforms")
+		}
+	}
 	d.all("predicates", NotNeeded, "nothing but outbox rows reaches the router")
 }
 

@@ -16,6 +16,12 @@ type col struct {
 	key      bool
 }
 
+// as gives a column another name.
+func (c col) as(name string) col {
+	c.name = name
+	return c
+}
+
 func text(name string, value any) col {
 	return col{name: name, oid: oidText, modifier: -1, value: value}
 }

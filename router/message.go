@@ -1,5 +1,7 @@
 package router
 
+import "github.com/walrelay/walrelay/lsn"
+
 // Header is one Kafka record header. Names may repeat; order is kept.
 type Header struct {
 	Name  string
@@ -18,6 +20,8 @@ type Message struct {
 	Partition int32
 	// Time is the record timestamp in ms since 1970.
 	Time int64
+	// Identity is the event's, whether or not a header carries it.
+	Identity lsn.Identity
 	// TimeReplaced tells that the timestamp column lay outside Route.Bounds and Time is the commit time.
 	TimeReplaced bool
 

@@ -58,6 +58,7 @@ type Route struct {
 // A *PoisonError is a property of this row; m then holds what could be made before. Any other error is about the stream.
 func (r *Route) Route(row *decoder.Row, id lsn.Identity, m *Message) (Verdict, error) {
 	m.Reset()
+	m.Identity = id
 	m.Time = floorDiv(id.Time, 1000)
 	if len(row.Columns) != r.columns {
 		return Publish, errOtherShape

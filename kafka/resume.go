@@ -1,0 +1,219 @@
+package kafka
+
+import (
+	"context"
+	"hash/maphash"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/walrelay/walrelay/lsn"
+	"github.com/walrelay/walrelay/router"
+)
+
+// Resume tells what an earlier producer of the same source may have published: after an unclean stop nobody knows
+// how far it got. Events of such a transaction are looked up in their topic before they are published again.
+//
+//	From <= commit record of an uncertain event < To
+type Resume struct {
+	// Source is whose events are looked for.
+	Source uint32
+	// From: everything of transactions below it is known to be in Kafka.
+	From lsn.End
+	// To: nobody can have read a transaction whose commit record starts at or behind it.
+	To lsn.End
+	// Since is not later than the record time of any uncertain event. Zero: read the topics from their beginning.
+	Since time.Time
+	// ProducerID is what the earlier producer was known by, -1 when that is not known. A new id does not fence it.
+	ProducerID int64
+}
+
+// scanMargin is how much earlier than Resume.Since a scan begins: commit times are not quite in the order of the log.
+const scanMargin = 5 * time.Minute
+
+// unfencedDelay is how long a scan waits where an earlier producer cannot be fenced and may still be sending.
+const unfencedDelay = 5 * time.Second
+
+// maxPast bounds the events remembered of one topic. Behind it a topic's uncertain events may be published twice.
+const maxPast = 1_000_000
+
+func (r *Resume) holds(id lsn.Identity) bool {
+	return r != nil && id.Source == r.Source && !id.Commit.CoveredBy(r.From) && id.Commit.CoveredBy(r.To)
+}
+
+// past is what a topic already has of the uncertain events.
+type past struct {
+	found map[lsn.Identity]uint64 // the hash of the event's id
+	// closed tells that an uncertain event was published: everything behind it in its partition goes out too, or a
+	// record that was removed from the log (compaction, retention) would end up behind its successor. The last one
+	// is for records without key.
+	closed []bool
+}
+
+var idSeed = maphash.MakeSeed()
+
+// idHash hashes the header in front of the others, which is the event's id wherever there is one. An identity counts
+// only together with it.
+func idHash(value []byte) uint64 { return maphash.Bytes(idSeed, value) }
+
+func messageHash(m *router.Message) uint64 {
+	if len(m.Headers) < 2 { // the position alone
+		return idHash(nil)
+	}
+	return idHash(m.Headers[0].Value)
+}
+
+// suppress tells whether the message is in the topic already.
+func (t *topic) suppress(m *router.Message) bool {
+	lane := len(t.partitions)
+	switch {
+	case m.Partition >= 0 && int(m.Partition) < lane:
+		lane = int(m.Partition)
+	case m.Key != nil:
+		lane = int(partitionOf(m.Key, lane))
+	}
+	for len(t.past.closed) <= lane {
+		t.past.closed = append(t.past.closed, false)
+	}
+	if hash, ok := t.past.found[m.Identity]; ok && !t.past.closed[lane] && hash == messageHash(m) {
+		delete(t.past.found, m.Identity)
+		return true
+	}
+	t.past.closed[lane] = true
+	return false
+}
+
+// Resumed says that the stream has passed Resume.To. It forgets what was found, and returns up to the given number of
+// events that are in Kafka and that the stream did not bring again: their transactions do not exist any more (a
+// failover has lost them). total is their number.
+func (p *Producer) Resumed(examples int) (lost []lsn.Identity, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.topics {
+		if t.past == nil {
+			continue
+		}
+		total += len(t.past.found)
+		for id := range t.past.found {
+			if len(lost) < examples {
+				lost = append(lost, id)
+			}
+		}
+		t.past = nil
+	}
+	p.resume = nil
+	return lost, total
+}
+
+// runResume fences and scans the topics that wait for it, one after the other.
+func (p *Producer) runResume(ctx context.Context) error {
+	control := &coordinator{cfg: &p.cfg}
+	defer control.close()
+	for attempt := 0; ; {
+		t := p.nextResuming()
+		if t == nil {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-p.resuming:
+			}
+			continue
+		}
+		found, err := p.lookBack(ctx, control, t)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			p.lookedBack(t, found)
+			attempt = 0
+			continue
+		case isSessionError(err):
+			return err
+		}
+		p.mu.Lock()
+		p.session.failing.note(time.Now(), err)
+		p.mu.Unlock()
+		if !sleep(ctx, backoff(attempt)) {
+			return nil
+		}
+		attempt++
+	}
+}
+
+// nextResuming is a topic that waits for its past, nil if there is none.
+func (p *Producer) nextResuming() *topic {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.topics {
+		if t.looking {
+			return t
+		}
+	}
+	return nil
+}
+
+// lookBack finds what of the uncertain events the topic has: it puts a marker of our own into each partition, behind
+// which nothing of an earlier producer can come, and reads up to it.
+func (p *Producer) lookBack(ctx context.Context, control *coordinator, t *topic) (map[lsn.Identity]uint64, error) {
+	p.mu.Lock()
+	who, resume := p.session.identity, p.resume
+	partitions := make([]int32, len(t.partitions))
+	for i := range partitions {
+		partitions[i] = int32(i)
+	}
+	p.mu.Unlock()
+	if resume == nil { // the stream has passed the uncertain events meanwhile
+		return nil, nil
+	}
+	began := time.Now()
+	if err := control.fence(ctx, p.addresses(), who, t.name, partitions); err != nil {
+		return nil, err
+	}
+	s := scan{p: p, topic: t, who: who, resume: resume, found: map[lsn.Identity]uint64{}}
+	defer s.close()
+	for _, id := range partitions {
+		err := s.partition(ctx, id, func() error {
+			return control.fence(ctx, p.addresses(), who, t.name, []int32{id})
+		})
+		if s.forbidden {
+			p.log.Warn("no right to read the topic: events of the last unclean stop may be published twice",
+				zap.String("topic", t.name))
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	p.log.Info("topic looked through after an unclean stop", zap.String("topic", t.name),
+		zap.Int("found", len(s.found)), zap.Int64("records", s.records), zap.Duration("took", time.Since(began)))
+	return s.found, nil
+}
+
+// lookedBack opens the topic.
+func (p *Producer) lookedBack(t *topic, found map[lsn.Identity]uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.looking = false
+	p.session.failing = failure{}
+	if p.resume != nil && found != nil {
+		if t.past == nil {
+			t.past = &past{found: found}
+		} else { // new partitions
+			for id, hash := range found {
+				t.past.found[id] = hash
+			}
+		}
+	}
+	t.admitted = true
+	p.reopen(t)
+	p.notify()
+}
+
+// wantPast queues a topic for runResume.
+func (p *Producer) wantPast(t *topic) {
+	t.looking = true
+	select {
+	case p.resuming <- struct{}{}:
+	default:
+	}
+}
