@@ -25,6 +25,9 @@ const (
 	Clean State = "clean"
 )
 
+// NoProducer stands for a producer id that is not known; Kafka's ids begin at 0.
+const NoProducer = -1
+
 // Row is the durable position of one slot, a row of walrelay.checkpoint.
 type Row struct {
 	// Slot is the replication slot's name, the key.
@@ -44,6 +47,9 @@ type Row struct {
 	// KafkaClusterID is the cluster that has the events. Empty: not known yet; a save with an empty one keeps what
 	// the row has.
 	KafkaClusterID string
+	// ProducerID is what the Kafka brokers know the last relay by. NoProducer: not known; a save with it keeps what the
+	// row has.
+	ProducerID int64
 	// SavedAt is the time of the save by the clock of Postgres. Set by Load and Claim, ignored by Save.
 	SavedAt time.Time
 }
@@ -74,6 +80,19 @@ func NewStore(config *pgx.ConnConfig) *Store {
 		config.RuntimeParams["application_name"] = "walrelay"
 	}
 	return &Store{config: config}
+}
+
+// FlushLSN is the end of what the server has written durably. Nobody can have read beyond it.
+func (s *Store) FlushLSN(ctx context.Context) (lsn.End, error) {
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("ask for the end of the log: %w", err)
+	}
+	var text string
+	if err := conn.QueryRow(ctx, `SELECT pg_current_wal_flush_lsn()::text`).Scan(&text); err != nil {
+		return 0, fmt.Errorf("ask for the end of the log: %w", err)
+	}
+	return lsn.ParseEnd(text)
 }
 
 // Close ends the connection, if there is one. The Store may be used again.
@@ -156,7 +175,7 @@ func (s *Store) Claim(ctx context.Context, slot, systemID string, timeline int32
 // statement. Otherwise the error is a *RefusedError.
 func (s *Store) Save(ctx context.Context, row Row) error {
 	return s.write(ctx, "save", row, saveChecks, saveSQL, row.Slot, row.State, row.SystemID, row.Timeline,
-		row.LSN.String(), row.Epoch, nullTime(row.CommitTime), nullText(row.KafkaClusterID))
+		row.LSN.String(), row.Epoch, nullTime(row.CommitTime), nullText(row.KafkaClusterID), nullID(row.ProducerID))
 }
 
 // write executes a guarded statement that changes exactly one row unless a guard refuses.
@@ -181,8 +200,9 @@ func scan(r pgx.Row) (Row, error) {
 	var position string
 	var committed *time.Time
 	var cluster *string
+	var producer *int64
 	err := r.Scan(&row.Slot, &row.State, &row.SystemID, &row.Timeline, &position, &committed, &row.Epoch, &cluster,
-		&row.SavedAt)
+		&producer, &row.SavedAt)
 	if err != nil {
 		return Row{}, err
 	}
@@ -191,6 +211,10 @@ func scan(r pgx.Row) (Row, error) {
 	}
 	if cluster != nil {
 		row.KafkaClusterID = *cluster
+	}
+	row.ProducerID = NoProducer
+	if producer != nil {
+		row.ProducerID = *producer
 	}
 	row.LSN, err = lsn.ParseEnd(position)
 	return row, err
@@ -201,6 +225,13 @@ func nullTime(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
+}
+
+func nullID(id int64) *int64 {
+	if id == NoProducer {
+		return nil
+	}
+	return &id
 }
 
 func nullText(s string) *string {

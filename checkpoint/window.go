@@ -25,6 +25,7 @@ type Window struct {
 	maxTransactions int
 
 	confirmed lsn.End
+	time      int64   // of the commit that the confirmed position ends with, or of an earlier one
 	last      lsn.End // highest end that was counted, of a commit or a keepalive
 
 	ring        []transaction // the one with number n at n modulo the length, which is a power of two
@@ -139,6 +140,10 @@ func (w *Window) Keepalive(end lsn.End) {
 // Confirmed is the position that may be told to Postgres. It never goes down.
 func (w *Window) Confirmed() lsn.End { return w.confirmed }
 
+// ConfirmedTime is the commit time, as Begin was given it, of the last confirmed transaction that had messages; 0 before
+// the first.
+func (w *Window) ConfirmedTime() int64 { return w.time }
+
 // Full tells that a cap is reached and nothing more should be handed to the producer before acknowledgements come
 // in. It counts what lies beyond the confirmed position, acknowledged or not, since one stuck partition must not
 // let the rest run away. It is false while the open transaction is alone in the window, for a transaction
@@ -173,7 +178,7 @@ func (w *Window) advance() {
 		if t.end == 0 || t.acked < t.added {
 			return
 		}
-		w.confirmed = t.end
+		w.confirmed, w.time = t.end, t.time
 		w.added -= t.added
 		w.acked -= t.acked
 		w.first++

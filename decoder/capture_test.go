@@ -17,7 +17,7 @@ import (
 	"github.com/walrelay/walrelay/internal/pgtest"
 )
 
-var capture = flag.Bool("capture", false, "stream the scenario from each PostgreSQL version and rewrite testdata/*.frames")
+var capture = flag.Bool("capture", false, "stream the scenario from each version, rewrite testdata/*.frames")
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
@@ -74,7 +74,9 @@ var scenario = []string{
 	`SELECT pg_logical_emit_message(true, 'end of scenario', '')`,
 }
 
-// TestCapture writes testdata/<version>.frames: go test ./decoder -run TestCapture -capture, then -run TestGolden -update.
+// TestCapture writes testdata/<version>.frames:
+//
+//	go test ./decoder -run TestCapture -capture && go test ./decoder -run TestGolden -update
 func TestCapture(t *testing.T) {
 	if !*capture {
 		t.Skip("rewrites testdata/*.frames; needs -capture")

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/walrelay/walrelay/decoder"
 	pgo "github.com/walrelay/walrelay/internal/pgoutputtest"
@@ -105,8 +106,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Each cut of each valid frame is an error, and so is a byte too many. Neither changes what the decoder knows: the whole
-// frame is accepted afterwards.
+// Each cut of each valid frame is an error, and so is a byte too many. Neither changes what the decoder knows.
 func TestCutFrames(t *testing.T) {
 	t.Parallel()
 	for _, test := range validFrames() {
@@ -123,6 +123,10 @@ func TestCutFrames(t *testing.T) {
 			refuse(test.frame[:n:n], "cut")
 		}
 		refuse(append(slices.Clone(test.frame), 'n'), "a byte too many")
+		state := cmp.Options{cmp.AllowUnexported(decoder.Decoder{}), cmpopts.IgnoreFields(decoder.Decoder{}, "columns")}
+		if diff := cmp.Diff(after(t, test.before...), d, state); diff != "" {
+			t.Errorf("%s: refused frames changed the state\n%s", test.name, diff)
+		}
 		if _, err := d.Decode(test.frame); err != nil {
 			t.Errorf("%s: whole frame after the cut ones: %v", test.name, err)
 		}
@@ -175,7 +179,7 @@ func TestRefusedFrames(t *testing.T) {
 		{"delete without transaction", nil, remove, same, 1, "no transaction"},
 		{"delete of a new row", opened(), remove, set(5, 'N'), 6, "tag"},
 		{"truncate without transaction", nil, []byte("T\x00\x00\x00\x00\x00"), same, 1, "no transaction"},
-		{"truncate of 4 billion relations", opened(), []byte("T\x00\x00\x00\x01\x00\x00\x00\x00\x05"), set(1, 0xff, 0xff, 0xff, 0xff), 10, "4 bytes wanted, 0 left"},
+		{"truncate of 4 billion relations", opened(), []byte("T\x00\x00\x00\x01\x00\x00\x00\x00\x05"), set(1, 0xff, 0xff, 0xff, 0xff), 6, "17179869180 bytes of oids wanted, 4 left"},
 		{"type without transaction", nil, []byte("Y\x00\x00\x00\x01\x00\x00"), same, 1, "no transaction"},
 		{"origin without transaction", nil, []byte("O\x00\x00\x00\x00\x00\x00\x00\x01\x00"), same, 1, "no transaction"},
 	} {

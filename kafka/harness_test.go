@@ -246,11 +246,7 @@ func (h *harness) logs(topic string) map[int32][]string {
 	h.t.Helper()
 	values := map[int32][]string{}
 	if h.real != nil {
-		records, err := kafkatest.ReadAll(h.t.Context(), h.real.Bootstrap(), topic)
-		if err != nil {
-			h.t.Fatal(err)
-		}
-		for _, r := range records {
+		for _, r := range h.realRecords(topic) {
 			values[r.Partition] = append(values[r.Partition], string(r.Value))
 		}
 		return values
@@ -259,6 +255,25 @@ func (h *harness) logs(topic string) map[int32][]string {
 		values[r.Partition] = append(values[r.Partition], string(r.Value))
 	}
 	return values
+}
+
+// realRecords reads a topic of Apache Kafka. A broker that was stopped thinks for a moment that it still leads, and tells
+// of an end of the log that is long past; so a log that is too short is read again for a while.
+func (h *harness) realRecords(topic string) []kafkatest.Record {
+	h.t.Helper()
+	want := 0
+	for _, values := range h.sent[topic] {
+		want += len(values)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(500 * time.Millisecond) {
+		records, err := kafkatest.ReadAll(h.t.Context(), h.real.Bootstrap(), topic)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if len(records) >= want || time.Now().After(deadline) {
+			return records
+		}
+	}
 }
 
 // records reads a topic with franz-go.

@@ -27,6 +27,7 @@ type Publisher interface {
 	Acked(dst []kafka.Ack) []kafka.Ack
 	Notify() <-chan struct{}
 	Trouble() (kafka.Trouble, bool)
+	Resumed(examples int) (lost []lsn.Identity, total int)
 	ClusterID() string
 }
 
@@ -49,6 +50,8 @@ type flow struct {
 	resume   resume
 	storm    storm
 	admitted bool
+	// uncertain is the end of what the run before may have published without saving it; 0 once it is passed.
+	uncertain lsn.End
 
 	until      time.Time // Next must return by then
 	nextStatus time.Time
@@ -173,6 +176,9 @@ func (f *flow) frame(ctx context.Context, frame replication.Frame) error {
 
 func (f *flow) begin(b *decoder.Begin) error {
 	f.identity.Commit, f.identity.Time, f.identity.Ordinal = b.Commit, b.Time, 0
+	if f.uncertain != 0 && !b.Commit.CoveredBy(f.uncertain) {
+		f.certain()
+	}
 	again, err := f.resume.begin(b.Commit)
 	if err != nil || again {
 		return err
@@ -224,9 +230,13 @@ func (f *flow) deliver(ctx context.Context, route *route, row *decoder.Row) erro
 		if err != nil {
 			return f.poisoned(ctx, err)
 		}
-		if status == kafka.Appended {
+		switch status {
+		case kafka.Appended:
 			f.window.Add(1)
 			route.sent(len(f.message.Value))
+			return nil
+		case kafka.Suppressed:
+			route.suppressed++
 			return nil
 		}
 		if err := f.wait(ctx); err != nil {
@@ -297,6 +307,9 @@ func (f *flow) keepalive(frame replication.Frame) error {
 	f.resume.covered(f.window.Confirmed())
 	f.progress.advance(f.window, false, now)
 	f.progress.received(frame.End)
+	if f.uncertain != 0 && !f.resume.open && frame.End >= f.uncertain {
+		f.certain()
+	}
 	if !frame.Reply {
 		return nil
 	}
@@ -305,6 +318,19 @@ func (f *flow) keepalive(frame replication.Frame) error {
 	}
 	return f.status(now, f.progress.mayConfirm())
 }
+
+// certain ends the time in which an event may be in Kafka already. What was found there and did not come again
+// belongs to transactions that the server has lost (a failover to a standby that was behind): nothing is missing
+// in Kafka, but consumers have seen what never was.
+func (f *flow) certain() {
+	f.uncertain = 0
+	if lost, total := f.publisher.Resumed(lostExamples); total > 0 {
+		f.progress.phantoms(lost, total)
+	}
+}
+
+// lostExamples bounds how many events of lost transactions are named.
+const lostExamples = 10
 
 // oversize meets a message that is longer than max_event_bytes. Only its beginning is here.
 func (f *flow) oversize(ctx context.Context, frame replication.Frame) error {

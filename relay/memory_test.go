@@ -35,9 +35,10 @@ func (s *sink) Acked(dst []kafka.Ack) []kafka.Ack {
 	return dst
 }
 
-func (s *sink) Notify() <-chan struct{}        { return s.notify }
-func (s *sink) Trouble() (kafka.Trouble, bool) { return kafka.Trouble{}, false }
-func (s *sink) ClusterID() string              { return "main" }
+func (s *sink) Notify() <-chan struct{}           { return s.notify }
+func (s *sink) Trouble() (kafka.Trouble, bool)    { return kafka.Trouble{}, false }
+func (s *sink) Resumed(int) ([]lsn.Identity, int) { return nil, 0 }
+func (s *sink) ClusterID() string                 { return "main" }
 
 // quiet is a source that takes statuses and has nothing to read.
 type quiet struct{}

@@ -36,6 +36,7 @@ type progress struct {
 
 	receivedEnd atomic.Uint64 // written by the reader
 	confirmed   atomic.Uint64 // written by the reader: acknowledged prefix
+	commitTime  atomic.Int64  // written by the reader: of the last confirmed transaction with events, µs
 	due         atomic.Bool   // set by the reader: events were acknowledged since the last save
 	oldest      atomic.Int64  // written by the reader: commit time of the oldest unconfirmed transaction, µs; 0 = none
 	messages    atomic.Int64  // written by the reader: handed to the producer and not acknowledged
@@ -74,6 +75,7 @@ func (p *progress) advance(w *checkpoint.Window, acked bool, now time.Time) {
 	if acked {
 		p.acked.Store(now.UnixNano())
 	}
+	p.commitTime.Store(w.ConfirmedTime())
 	if end := uint64(w.Confirmed()); end > p.confirmed.Load() {
 		p.confirmed.Store(end)
 	}
@@ -102,6 +104,16 @@ func (p *progress) become(state State, reason string) {
 		log = p.log.Error
 	}
 	log("relay is "+string(state), zap.String("state", string(state)), zap.String("reason", reason))
+}
+
+// phantoms reports events in Kafka whose transactions do not exist any more.
+func (p *progress) phantoms(lost []lsn.Identity, total int) {
+	names := make([]string, len(lost))
+	for i, id := range lost {
+		names[i] = id.String()
+	}
+	p.log.Error("Kafka has events of transactions that Postgres has lost (a failover to a server that was behind?)",
+		zap.Int("events", total), zap.Strings("examples", names))
 }
 
 // begin takes the row over at the start of a run.

@@ -419,3 +419,53 @@ func (w *world) slotName() string {
 	}
 	return name
 }
+
+// The row cannot be saved, so the next relay is sent everything again, as after a kill. Nothing may come twice.
+func TestUncleanStopRepeatsNothing(t *testing.T) {
+	pgtest.EachVersion(t, func(t *testing.T, s *pgtest.Server) {
+		t.Parallel()
+		w := newWorld(t, s)
+		w.runOnce()
+		for range 3 {
+			r := w.start(w.config())
+			r.state(Streaming)
+			tx, err := w.db.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(t.Context(), "select from walrelay.checkpoint for update"); err != nil {
+				t.Fatal(err)
+			}
+			w.insertOn(w.url, 400)
+			w.delivered()
+			if err := r.end(); err != nil {
+				t.Fatal(err)
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last := w.start(w.config())
+		w.insert(50)
+		w.delivered()
+		eventually(t, "everything is saved", func() bool { _, saved := w.row(); return saved == w.slotPosition() && last.Status().InFlight == 0 })
+		w.delivered()
+		if n := testutil.ToFloat64(last.metrics.suppressed.WithLabelValues("public.outbox")); n < 400 {
+			t.Errorf("%v events suppressed, so this was no unclean stop", n)
+		}
+	})
+}
+
+// insertOn is insert over a connection of its own.
+func (w *world) insertOn(url string, n int) {
+	w.t.Helper()
+	db, err := pgx.Connect(w.t.Context(), url)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer closeConn(db)
+	other := *w
+	other.db = db
+	other.insert(n)
+	w.next = other.next
+}

@@ -26,6 +26,8 @@ type route struct {
 	events   int
 	bytes    int
 	filtered int
+	// suppressed events were published by the run before.
+	suppressed int
 }
 
 func (r *route) sent(bytes int) {
@@ -103,10 +105,10 @@ func (r *routes) forget() {
 // more than routing it.
 func (r *routes) flush() {
 	for _, route := range r.bound {
-		if route == nil || route.events+route.filtered == 0 {
+		if route == nil || route.events+route.filtered+route.suppressed == 0 {
 			continue
 		}
 		r.metrics.routed(route)
-		route.events, route.bytes, route.filtered = 0, 0, 0
+		route.events, route.bytes, route.filtered, route.suppressed = 0, 0, 0, 0
 	}
 }

@@ -32,14 +32,20 @@ func (r *Relay) run(ctx context.Context) error {
 		return claimError(err)
 	}
 	r.proven.Store(true)
+	source := lsn.SourceOf(system.ID, base.databaseOID)
+	settings, uncertain, err := r.producerConfig(ctx, store, row, source)
+	if err != nil {
+		stream.Abort()
+		return err
+	}
 
 	row.Epoch, row.Timeline = epoch, system.Timeline
 	r.progress.begin(row)
+	producer := kafka.New(settings, r.log)
 	saver := &saver{
-		store: store, row: row, progress: r.progress, metrics: r.metrics, log: r.log,
+		store: store, row: row, producerID: producer.ProducerID, progress: r.progress, metrics: r.metrics, log: r.log,
 		interval: r.cfg.SaveInterval, ahead: base.ahead, wake: r.wake,
 	}
-	producer := kafka.New(r.cfg.Kafka, r.log)
 	flow := &flow{
 		cfg:       r.cfg,
 		progress:  r.progress,
@@ -48,7 +54,8 @@ func (r *Relay) run(ctx context.Context) error {
 		decoder:   decoder.New(),
 		routes:    newRoutes(r.cfg, base.catalogs, r.metrics),
 		window:    checkpoint.NewWindow(row.LSN, r.cfg.MaxMessages, r.cfg.MaxTransactions),
-		identity:  lsn.Identity{Source: lsn.SourceOf(system.ID, base.databaseOID)},
+		identity:  lsn.Identity{Source: source},
+		uncertain: uncertain,
 		resume:    resume{received: row.LSN},
 		sent:      row.LSN,
 	}

@@ -30,7 +30,9 @@ type saver struct {
 	log      *zap.Logger
 	interval time.Duration
 	ahead    uint64 // a position without events of ours is saved when it is this many bytes ahead
-	wake     func() // the reader, so that it tells Postgres
+	// producerID is what Kafka knows the producer by.
+	producerID func() int64
+	wake       func() // the reader, so that it tells Postgres
 
 	failing time.Time // since when saves fail; zero = they do not
 }
@@ -70,7 +72,11 @@ func (s *saver) save(ctx context.Context, state checkpoint.State) error {
 	row := s.row
 	row.State = state
 	row.LSN = max(row.LSN, lsn.End(s.progress.confirmed.Load()))
+	if committed := s.progress.commitTime.Load(); committed != 0 {
+		row.CommitTime = time.UnixMicro(committed)
+	}
 	row.KafkaClusterID = s.progress.cluster()
+	row.ProducerID = s.producerID()
 	err := s.store.Save(ctx, row)
 	if err == nil {
 		s.row = row

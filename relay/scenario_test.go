@@ -70,6 +70,7 @@ type stage struct {
 
 	room    int // records that the publisher still takes; negative: no limit
 	poison  string
+	present map[string]bool // keys of events that are in Kafka already
 	trouble *kafka.Trouble
 	cluster string
 	acks    []kafka.Ack
@@ -170,6 +171,12 @@ func (s *stage) do(words []string) {
 	case "room": // what the publisher takes from now on
 		s.room = s.number(args[0])
 		s.signal()
+	case "uncertain": // up to a position the run before may have published, and it has these
+		s.flow.uncertain = s.end(args[0])
+		s.present = map[string]bool{}
+		for _, key := range args[1:] {
+			s.present[key] = true
+		}
 	case "poison":
 		s.poison = strings.Join(args, " ")
 	case "trouble":
@@ -300,6 +307,8 @@ func (s *stage) SendStatus(end lsn.End, _ bool) error {
 
 func (s *stage) Append(m *router.Message, tx uint64) (kafka.Status, error) {
 	switch {
+	case s.present[string(m.Key)]:
+		return kafka.Suppressed, nil
 	case s.poison != "":
 		return 0, &kafka.PoisonError{Reason: s.poison, Topic: m.Topic}
 	case s.trouble != nil:
@@ -329,3 +338,8 @@ func (s *stage) Trouble() (kafka.Trouble, bool) {
 }
 
 func (s *stage) ClusterID() string { return s.cluster }
+
+func (s *stage) Resumed(int) ([]lsn.Identity, int) {
+	s.logf("resumed")
+	return nil, 0
+}

@@ -27,28 +27,27 @@ func TestPublicationCarries(t *testing.T) {
 			"does not have table public.plain"},
 		{"names of partitions", `CREATE PUBLICATION p FOR TABLE public.plain, public.parts`, "under the names of its partitions"},
 	}
-	pgtest.EachVersion(t, func(t *testing.T, s *pgtest.Server) {
-		for _, test := range tests {
-			t.Run(test.name, func(t *testing.T) {
-				t.Parallel()
-				url, conn, tables := plainAndParts(t, s)
-				pgtest.Exec(t, url, test.create)
-				err := findPublication(t, conn, "p").Carries(tables)
-				if test.want == "" {
-					if err != nil {
-						t.Error(err)
-					}
-					return
+	t.Parallel()
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			url, conn, tables := plainAndParts(t, pgtest.Shared(t, ""))
+			pgtest.Exec(t, url, test.create)
+			err := findPublication(t, conn, "p").Carries(tables)
+			if test.want == "" {
+				if err != nil {
+					t.Error(err)
 				}
-				setup := wantSetupError(t, err, test.want)
-				sql, _, _ := strings.Cut(setup.Remedy, ";")
-				pgtest.Exec(t, url, sql)
-				if err := findPublication(t, conn, "p").Carries(tables); err != nil {
-					t.Errorf("after %s: %v", sql, err)
-				}
-			})
-		}
-	})
+				return
+			}
+			setup := wantSetupError(t, err, test.want)
+			sql, _, _ := strings.Cut(setup.Remedy, ";")
+			pgtest.Exec(t, url, sql)
+			if err := findPublication(t, conn, "p").Carries(tables); err != nil {
+				t.Errorf("after %s: %v", sql, err)
+			}
+		})
+	}
 }
 
 func TestPublicationOfSchema(t *testing.T) {
@@ -96,17 +95,18 @@ func TestFingerprint(t *testing.T) {
 		{"rewritten table", []string{`VACUUM FULL public.plain`}, false},
 	}
 	pgtest.EachVersion(t, func(t *testing.T, s *pgtest.Server) {
-		for _, test := range tests {
+		t.Parallel()
+		url, conn, _ := plainAndParts(t, s)
+		for _, test := range tests { // one after the other in one database
 			t.Run(test.name, func(t *testing.T) {
-				t.Parallel()
-				url, conn, tables := plainAndParts(t, s)
 				pgtest.Exec(t, url, create)
-				before := findPublication(t, conn, "p").Fingerprint(tables)
+				before := findPublication(t, conn, "p").Fingerprint(findTables(t, conn))
 				pgtest.Exec(t, url, test.sql...)
 				after := findPublication(t, conn, "p").Fingerprint(findTables(t, conn))
 				if (before != after) != test.changes {
 					t.Errorf("before %s\nafter  %s\nwant a change: %v", before, after, test.changes)
 				}
+				pgtest.Exec(t, url, `DROP PUBLICATION p`)
 			})
 		}
 	})

@@ -74,8 +74,7 @@ func TestScriptRole(t *testing.T) {
 	pgtest.EachVersion(t, func(t *testing.T, s *pgtest.Server) {
 		t.Parallel()
 		url := withOutbox(t, s)
-		asRelay := asRole(t, url, "REPLICATION")
-		role := strings.Split(strings.SplitAfter(asRelay, "//")[1], "@")[0]
+		asRelay, role := asRole(t, url, "REPLICATION")
 		slot := slotName(t)
 		pgtest.Exec(t, url, scriptSQL(t, Script{Slot: slot, Publication: "p", Role: role}))
 
@@ -162,4 +161,3 @@ func scriptSQL(t *testing.T, s Script) string {
 	}
 	return sql
 }
-

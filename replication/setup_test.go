@@ -138,6 +138,46 @@ func TestRowCommittedWhileTheSlotWaits(t *testing.T) {
 	})
 }
 
+// The look goes into the slot's snapshot: a row that the slot will send is no reason to refuse, and one that it will
+// not send is a reason even if it is gone by now, since its event was never published.
+func TestLookIsAsOfTheSlot(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name          string
+		before, after string
+		want          error
+	}{
+		{"inserted after the slot", `SELECT 1`, insert, nil},
+		{"deleted after the slot", insert, `DELETE FROM public.outbox`, ErrExistingRows},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			url := withOutbox(t, pgtest.Shared(t, ""))
+			conn := connectSQL(t, url)
+			table, err := FindTable(t.Context(), conn, DefaultTable)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replica, err := Connect(t.Context(), Config{URL: url})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer replica.Close()
+			pgtest.Exec(t, url, test.before)
+			_, snapshot, err := replica.CreateSlot(t.Context(), slotName(t), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pgtest.Exec(t, url, test.after)
+			s := &setup{conn: conn, Prepared: Prepared{Tables: []*Table{table}}}
+			if err := s.lookForRows(t.Context(), snapshot); !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
 // A transaction that does not end must not hold the start for ever, nor leave a slot that holds back WAL.
 func TestSlotTimeout(t *testing.T) {
 	pgtest.EachVersion(t, func(t *testing.T, s *pgtest.Server) {
@@ -293,23 +333,22 @@ func TestSetupRefuses(t *testing.T) {
 		{name: "init, neighbour's publication of all tables", sql: []string{`CREATE PUBLICATION theirs FOR ALL TABLES`},
 			options: SetupOptions{Init: true}, want: `CREATE TABLE "public"."outbox"`},
 	}
-	pgtest.EachVersion(t, func(t *testing.T, s *pgtest.Server) {
-		for _, test := range tests {
-			t.Run(test.name, func(t *testing.T) {
-				t.Parallel()
-				url := s.Database(t)
-				pgtest.Exec(t, url, test.sql...)
-				before := inventory(t, url)
-				_, err := Setup(t.Context(), Config{URL: url, Slot: test.slot, Publication: "p"}, test.options)
-				if setup := wantSetupError(t, err, test.want); strings.Contains(setup.Error(), "\n") {
-					t.Errorf("more than one line: %v", setup)
-				}
-				if diff := cmp.Diff(before, inventory(t, url)); diff != "" {
-					t.Errorf("something was changed (-before +after):\n%s", diff)
-				}
-			})
-		}
-	})
+	t.Parallel()
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.Shared(t, "").Database(t)
+			pgtest.Exec(t, url, test.sql...)
+			before := inventory(t, url)
+			_, err := Setup(t.Context(), Config{URL: url, Slot: test.slot, Publication: "p"}, test.options)
+			if setup := wantSetupError(t, err, test.want); strings.Contains(setup.Error(), "\n") {
+				t.Errorf("more than one line: %v", setup)
+			}
+			if diff := cmp.Diff(before, inventory(t, url)); diff != "" {
+				t.Errorf("something was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
 }
 
 // The subscribers' SQL of the refusal is enough: with it they survive what the script does here.
@@ -357,48 +396,38 @@ func TestNeighboursSubscriber(t *testing.T) {
 
 // A role that lacks a privilege is told which one, and whom to ask.
 func TestPrivileges(t *testing.T) {
+	const mayCreate = `DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO ROLE', current_database()); END $$`
+	publication := createPublicationSQL("p", []string{"public.outbox"})
 	tests := []struct {
 		name, attributes string
-		sql              []string // %s is the role
+		sql              []string // ROLE is the role
 		want             string
 	}{
-		{name: "no REPLICATION", want: "REPLICATION"},
-		{name: "no CREATE on the database", attributes: "REPLICATION", want: "walrelay init --sql"},
-		{name: "not the table's owner", attributes: "REPLICATION",
-			sql:  []string{`DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %%I TO %s', current_database()); END $$`},
-			want: "walrelay init --sql"},
-		{name: "no SELECT", attributes: "REPLICATION",
-			sql: []string{`DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %%I TO %s', current_database()); END $$`,
-				createPublicationSQL("p", []string{"public.outbox"})},
-			want: `GRANT SELECT ON "public"."outbox"`},
-		{name: "row security", attributes: "REPLICATION",
-			sql: []string{`DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %%I TO %s', current_database()); END $$`,
-				createPublicationSQL("p", []string{"public.outbox"}), `GRANT SELECT ON public.outbox TO %s`,
-				`ALTER TABLE public.outbox ENABLE ROW LEVEL SECURITY`, insert},
-			want: "row-level security"},
+		{"no REPLICATION", "", nil, "REPLICATION"},
+		{"no CREATE on the database", "REPLICATION", nil, "walrelay init --sql"},
+		{"not the table's owner", "REPLICATION", []string{mayCreate}, "walrelay init --sql"},
+		{"no SELECT", "REPLICATION", []string{mayCreate, publication}, `GRANT SELECT ON "public"."outbox"`},
+		{"row security", "REPLICATION", []string{mayCreate, publication, insert, `GRANT SELECT ON public.outbox TO ROLE`,
+			`ALTER TABLE public.outbox ENABLE ROW LEVEL SECURITY`}, "row-level security"},
 	}
-	pgtest.EachVersion(t, func(t *testing.T, s *pgtest.Server) {
-		for _, test := range tests {
-			t.Run(test.name, func(t *testing.T) {
-				t.Parallel()
-				url := withOutbox(t, s)
-				role := asRole(t, url, test.attributes)
-				for _, sql := range test.sql {
-					if strings.Contains(sql, "%s") {
-						sql = fmt.Sprintf(sql, strings.Split(strings.SplitAfter(role, "//")[1], "@")[0])
-					}
-					pgtest.Exec(t, url, sql)
-				}
-				_, err := Setup(t.Context(), Config{URL: role, Publication: "p"}, SetupOptions{Init: true})
-				if err == nil || Classify(err) != Stop || !strings.Contains(err.Error(), test.want) {
-					t.Errorf("got %v, want %q in it", err, test.want)
-				}
-				if slots := countSlots(t, url); slots != 0 {
-					t.Errorf("%d slots are left", slots)
-				}
-			})
-		}
-	})
+	t.Parallel()
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			url := withOutbox(t, pgtest.Shared(t, ""))
+			asRelay, role := asRole(t, url, test.attributes)
+			for _, sql := range test.sql {
+				pgtest.Exec(t, url, strings.ReplaceAll(sql, "ROLE", role))
+			}
+			_, err := Setup(t.Context(), Config{URL: asRelay, Publication: "p"}, SetupOptions{Init: true})
+			if err == nil || Classify(err) != Stop || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q in it", err, test.want)
+			}
+			if slots := countSlots(t, url); slots != 0 {
+				t.Errorf("%d slots are left", slots)
+			}
+		})
+	}
 }
 
 // A newer walrelay migrates by init, never by run.
@@ -473,13 +502,13 @@ func connectSQL(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// asRole is the URL for a new role with the given attributes.
-func asRole(t *testing.T, url, attributes string) string {
+// asRole makes a role with the given attributes. url is for connections as that role.
+func asRole(t *testing.T, admin, attributes string) (url, role string) {
 	t.Helper()
-	name := "role_" + strings.ToLower(rand.Text()[:12])
-	pgtest.Exec(t, url, `CREATE ROLE `+name+` LOGIN `+attributes)
-	t.Cleanup(func() { pgtest.Exec(t, url, `DROP OWNED BY `+name+` CASCADE`, `DROP ROLE `+name) })
-	return strings.Replace(url, "postgres://postgres@", "postgres://"+name+"@", 1)
+	role = "role_" + strings.ToLower(rand.Text()[:12])
+	pgtest.Exec(t, admin, `CREATE ROLE `+role+` LOGIN `+attributes)
+	t.Cleanup(func() { pgtest.Exec(t, admin, `DROP OWNED BY `+role+` CASCADE`, `DROP ROLE `+role) })
+	return strings.Replace(admin, "postgres://postgres@", "postgres://"+role+"@", 1), role
 }
 
 // openTransaction has inserted a row and not committed. It ends with the test.

@@ -75,6 +75,7 @@ func TestRenderings(t *testing.T) {
 		{"timetz past midnight", oidTimetz, none, Types{}, "01:00:00.5+05:30", "19:30:00.5Z", "19:30:00.5Z", `"19:30:00.5Z"`},
 		{"timestamp", oidTimestamp, none, Types{}, "2024-01-02 03:04:05.678901", "1704164645678901", "1704164645678901", "1704164645678901"},
 		{"timestamp(3)", oidTimestamp, 3, Types{}, "2024-01-02 03:04:05.678", "1704164645678", "1704164645678", "1704164645678"},
+		{"timestamp(4)", oidTimestamp, 4, Types{}, "1970-01-01 00:00:00.0001", "100", "100", "100"},
 		{"timestamp in ns", oidTimestamp, none, Types{Time: "nanoseconds"}, "1970-01-01 00:00:00.000001", "1000", "1000", "1000"},
 		{"timestamp(3) in µs", oidTimestamp, 3, Types{Time: "microseconds"}, "1970-01-01 00:00:00.001", "1000", "1000", "1000"},
 		{"timestamp iso", oidTimestamp, none, Types{Time: "isostring"}, "2024-01-02 03:04:05.678901", "2024-01-02T03:04:05.678901Z", "2024-01-02T03:04:05.678901Z", `"2024-01-02T03:04:05.678901Z"`},

@@ -516,3 +516,23 @@ func TestProxyToAnAbsentServerEnds(t *testing.T) {
 	p := proxy(t, l.Addr().String())
 	ends(t, dial(t, new(net.Dialer).DialContext, p.Address()))
 }
+
+func TestProxyClosesAConnectionThatItsClientHasLeft(t *testing.T) {
+	asked, release := make(chan struct{}), make(chan struct{})
+	p, err := NewProxy(listen(t, func(c net.Conn) {
+		io.Copy(io.Discard, c)
+		close(asked)
+		<-release // the server does not end its side
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, new(net.Dialer).DialContext, p.Address())
+	c.(*net.TCPConn).CloseWrite()
+	<-asked
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	ends(t, c)
+	close(release)
+}

@@ -16,13 +16,13 @@ import (
 
 // Options says what cluster to launch. The zero value is one node in a temporary folder.
 type Options struct {
-	// Nodes is 1 (also when 0) or 3. With three, topics have three replicas, min.insync.replicas is 2, and a dead or
-	// frozen node is noticed after 2 s instead of 9.
+	// Nodes is 1 (also when 0) or 3. With three, topics have three replicas and min.insync.replicas is 2.
 	Nodes int
 	// Dir holds the data, configuration and log of each node. "" is a temporary folder, deleted by Close. A folder that
 	// holds a cluster already (with as many nodes) is used as it is.
 	Dir string
-	// Properties are added to each node's server.properties and go before the harness's own.
+	// Properties are added to each node's server.properties and go before the harness's own. Of those, one differs from
+	// Kafka's default in a way that tests feel: a dead or frozen node is noticed after 2 s instead of 9.
 	Properties map[string]string
 	// HeapMB is the size of each JVM's heap in MiB; 0 is 256, or 512 with three nodes.
 	HeapMB int
@@ -199,16 +199,13 @@ func properties(nodes int, voters string, ports map[string]int) map[string]strin
 		"transaction.state.log.replication.factor": strconv.Itoa(nodes),
 		"transaction.state.log.min.isr":            strconv.Itoa((nodes + 1) / 2),
 		"group.initial.rebalance.delay.ms":         "0",
+		"broker.session.timeout.ms":                "2000", // a killed node is not let in again before
+		"broker.heartbeat.interval.ms":             "400",
+		"replica.fetch.backoff.ms":                 "100",
 		"log.cleaner.dedupe.buffer.size":           "4194304", // the default, 128 MiB, is half the heap
 	}
 	if nodes > 1 {
-		maps.Copy(p, map[string]string{
-			"default.replication.factor":   strconv.Itoa(nodes),
-			"min.insync.replicas":          "2",
-			"broker.session.timeout.ms":    "2000",
-			"broker.heartbeat.interval.ms": "400",
-			"replica.fetch.backoff.ms":     "100",
-		})
+		p["default.replication.factor"], p["min.insync.replicas"] = strconv.Itoa(nodes), "2"
 	}
 	return p
 }
@@ -237,8 +234,8 @@ func (c *Cluster) Close() error {
 	defer c.mu.Unlock()
 	var errs []error
 	for _, n := range c.nodes {
-		if n.up {
-			n.up = false
+		n.answers = false
+		if n.running() {
 			errs = append(errs, n.process.Kill())
 		}
 	}

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/walrelay/walrelay/internal/pgtest/process"
 )
 
 // node finds a node; c.mu must be held.
 func (c *Cluster) node(id int32) (*node, error) {
 	if id < 1 || int(id) > len(c.nodes) {
-		return nil, fmt.Errorf("Kafka node %d: the cluster has 1 to %d", id, len(c.nodes))
+		return nil, fmt.Errorf("kafka node %d: the cluster has 1 to %d", id, len(c.nodes))
 	}
 	return c.nodes[id-1], nil
 }
@@ -31,23 +33,29 @@ func (c *Cluster) with(id int32, f func(*node) error) error {
 // Kill ends a node with SIGKILL and waits until it is gone. It can be started again.
 func (c *Cluster) Kill(id int32) error {
 	return c.with(id, func(n *node) error {
-		if !n.up {
+		n.answers = false
+		if !n.running() {
 			return nil
 		}
-		n.up = false
 		return n.process.Kill()
 	})
 }
 
-// StopNode shuts a node down (SIGTERM: it hands its partitions over) and waits for its end, which takes 1 to 3 s.
+// StopNode shuts a node down (SIGTERM: it hands its partitions over) and waits for its end, which takes 1 to 3 s. When ctx
+// ends first, the shutdown goes on; Kill ends it.
 func (c *Cluster) StopNode(ctx context.Context, id int32) error {
-	return c.with(id, func(n *node) error {
-		if !n.up {
-			return nil
+	var p *process.Process
+	err := c.with(id, func(n *node) error {
+		n.answers = false
+		if n.running() {
+			p = n.process
 		}
-		n.up = false
-		return n.process.Stop(ctx, syscall.SIGTERM)
+		return nil
 	})
+	if err != nil || p == nil {
+		return err
+	}
+	return p.Stop(ctx, syscall.SIGTERM)
 }
 
 // StartNode starts a node that was stopped or killed, on the same ports and data, and waits until the cluster is ready.
@@ -64,19 +72,22 @@ func (c *Cluster) StartNode(ctx context.Context, id int32) error {
 	return c.WaitReady(ctx)
 }
 
-// Pause freezes a node (SIGSTOP): its connections stay open and are silent.
-func (c *Cluster) Pause(id int32) error { return c.freeze(id, syscall.SIGSTOP) }
+// Pause freezes a node (SIGSTOP): its connections stay open and are silent. When it returns, the node does not run.
+func (c *Cluster) Pause(id int32) error { return c.freeze(id, true) }
 
 // Continue ends a Pause.
-func (c *Cluster) Continue(id int32) error { return c.freeze(id, syscall.SIGCONT) }
+func (c *Cluster) Continue(id int32) error { return c.freeze(id, false) }
 
-func (c *Cluster) freeze(id int32, signal syscall.Signal) error {
+func (c *Cluster) freeze(id int32, frozen bool) error {
 	return c.with(id, func(n *node) error {
 		if !n.running() {
-			return fmt.Errorf("send %v to Kafka node %d: it does not run", signal, id)
+			return fmt.Errorf("pause or continue Kafka node %d: it does not run", id)
 		}
-		n.frozen = signal == syscall.SIGSTOP
-		return n.process.Signal(signal)
+		n.answers = !frozen
+		if frozen {
+			return process.Freeze(n.process.Pid())
+		}
+		return process.Thaw(n.process.Pid())
 	})
 }
 
@@ -92,28 +103,19 @@ func (c *Cluster) Pid(id int32) int {
 	return pid
 }
 
-// WaitReady waits until each node that was started and is not frozen knows all those nodes as members of the cluster. It
-// fails when one of them has ended by itself.
+// WaitReady waits until each node that ought to answer (it was started, and not killed, stopped or paused) knows all those
+// nodes as members of the cluster. It fails when one of them has ended by itself.
 func (c *Cluster) WaitReady(ctx context.Context) error {
-	c.mu.Lock()
-	var wanted []*node
-	for _, n := range c.nodes {
-		if n.answers() {
-			wanted = append(wanted, n)
-		}
-	}
-	c.mu.Unlock()
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		err := members(ctx, wanted)
+		nodes, err := c.expected()
+		if err != nil {
+			return err
+		}
+		err = members(ctx, nodes)
 		if err == nil {
 			return nil
-		}
-		for _, n := range wanted {
-			if !n.process.Running() {
-				return n.ended()
-			}
 		}
 		select {
 		case <-poll.C:
@@ -123,17 +125,35 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 	}
 }
 
-func members(ctx context.Context, wanted []*node) error {
+// expected lists the nodes that ought to answer, by address. It fails when one of them has ended.
+func (c *Cluster) expected() (map[int32]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	nodes := map[int32]string{}
+	for _, n := range c.nodes {
+		if !n.answers {
+			continue
+		}
+		if !n.running() {
+			return nil, n.ended()
+		}
+		nodes[n.id] = n.address("PLAINTEXT")
+	}
+	return nodes, nil
+}
+
+// members fails unless each of the nodes knows all of them.
+func members(ctx context.Context, nodes map[int32]string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	for _, n := range wanted {
-		reply, err := metadata(ctx, []string{n.address("PLAINTEXT")})
+	for id, address := range nodes {
+		reply, err := metadata(ctx, []string{address})
 		if err != nil {
-			return fmt.Errorf("ask node %d: %w", n.id, err)
+			return fmt.Errorf("ask node %d: %w", id, err)
 		}
-		for _, other := range wanted {
-			if !lists(reply, other.id) {
-				return fmt.Errorf("node %d does not know node %d", n.id, other.id)
+		for other := range nodes {
+			if !lists(reply, other) {
+				return fmt.Errorf("node %d does not know node %d", id, other)
 			}
 		}
 	}

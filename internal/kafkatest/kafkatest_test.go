@@ -215,7 +215,7 @@ func TestThreeNodesSurviveTheirLeaders(t *testing.T) {
 	if err := c.MoveLeader(ctx, "r", 0, 2); err != nil {
 		t.Fatal(err)
 	}
-	producer := client(t, c.Bootstrap())
+	producer := client(t, c.Bootstrap(), kgo.ProduceRequestTimeout(time.Second), kgo.RequestTimeoutOverhead(time.Second))
 	produce(t, producer, &kgo.Record{Topic: "r", Value: []byte("before")})
 
 	if err := c.Kill(2); err != nil {

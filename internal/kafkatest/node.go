@@ -22,17 +22,13 @@ type node struct {
 	properties map[string]string
 	jvm        []string // flags
 	process    *process.Process
-	up         bool // started, and not ended by us
-	frozen     bool
+	answers    bool // it ought to: it was started, and not killed, stopped or frozen by us
 }
 
 func (n *node) data() string           { return filepath.Join(n.dir, "data") }
 func (n *node) propertiesFile() string { return filepath.Join(n.dir, "server.properties") }
 func (n *node) log() string            { return filepath.Join(n.dir, "log") }
-func (n *node) running() bool          { return n.up && n.process.Running() }
-
-// answers tells whether the node ought to answer requests.
-func (n *node) answers() bool { return n.up && !n.frozen }
+func (n *node) running() bool          { return n.process != nil && n.process.Running() }
 
 // address is that of a listener, "" when there is none of that name.
 func (n *node) address(listener string) string {
@@ -77,14 +73,15 @@ func (n *node) start(classPath string) error {
 		return fmt.Errorf("start Kafka node %d: %w", n.id, err)
 	}
 	defer log.Close() // the child has its own
-	args := append(slices.Clone(n.jvm), "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", classPath, "kafka.Kafka", n.propertiesFile())
+	args := append(slices.Clone(n.jvm), "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "kafka.Kafka", n.propertiesFile())
 	cmd := exec.Command("java", args...)
+	cmd.Env = append(os.Environ(), "CLASSPATH="+classPath) // as an argument it would fill the list of processes
 	cmd.Dir, cmd.Stdout, cmd.Stderr = n.dir, log, log
 	started, err := process.Start(cmd)
 	if err != nil {
 		return fmt.Errorf("start Kafka node %d: %w", n.id, err)
 	}
-	n.process, n.up, n.frozen = started, true, false
+	n.process, n.answers = started, true
 	return nil
 }
 
@@ -92,11 +89,11 @@ func (n *node) start(classPath string) error {
 func (n *node) ended() error {
 	log, err := os.ReadFile(n.log())
 	if err != nil {
-		return fmt.Errorf("Kafka node %d ended: %v", n.id, n.process.Err())
+		return fmt.Errorf("kafka node %d ended: %v", n.id, n.process.Err())
 	}
 	if strings.Contains(string(log), "Address already in use") {
-		return fmt.Errorf("Kafka node %d: %w", n.id, errPortTaken)
+		return fmt.Errorf("kafka node %d: %w", n.id, errPortTaken)
 	}
 	log = log[max(0, len(log)-4096):]
-	return fmt.Errorf("Kafka node %d ended: %v; its log:\n%s", n.id, n.process.Err(), log)
+	return fmt.Errorf("kafka node %d ended: %v; its log:\n%s", n.id, n.process.Err(), log)
 }

@@ -22,7 +22,7 @@ func Require(t testing.TB) {
 			t.Fatalf("real Kafka is required: %v", err)
 		}
 		fmt.Fprintf(os.Stderr, "SKIPPED without real Kafka: %s: %v\n", t.Name(), err)
-		t.Skip("no real Kafka: ", err)
+		t.Skipf("no real Kafka: %v", err)
 	}
 }
 

@@ -154,13 +154,13 @@ func await(ctx context.Context, done func() error) error {
 	}
 }
 
-// answering is the addresses of the nodes that are up and not frozen.
+// answering is the addresses of the nodes that ought to answer.
 func (c *Cluster) answering() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var addresses []string
 	for _, n := range c.nodes {
-		if n.answers() {
+		if n.answers {
 			addresses = append(addresses, n.address("PLAINTEXT"))
 		}
 	}

@@ -161,12 +161,12 @@ func (s *Server) kill() error {
 		return nil
 	}
 	// Frozen first, so that it starts no child behind our back and reacts to no child's death.
-	if err := s.process.Signal(syscall.SIGSTOP); err != nil {
-		return err
+	if err := process.Freeze(s.process.Pid()); err != nil && s.running() {
+		return fmt.Errorf("kill postgres: %w", err)
 	}
 	children, err := process.Children(s.process.Pid())
 	if err != nil {
-		return err
+		return fmt.Errorf("kill postgres: %w", err)
 	}
 	for _, pid := range children {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // an error: it has ended
@@ -180,23 +180,23 @@ func (s *Server) kill() error {
 }
 
 // Pause freezes (SIGSTOP) one process of the server by its id, such as a walsender's from pg_stat_replication; 0 freezes
-// the whole server.
-func (s *Server) Pause(pid int) error { return s.signal(pid, syscall.SIGSTOP) }
+// the whole server. When it returns, they do not run.
+func (s *Server) Pause(pid int) error { return s.each(pid, process.Freeze) }
 
 // Continue ends a Pause of the same pid.
-func (s *Server) Continue(pid int) error { return s.signal(pid, syscall.SIGCONT) }
+func (s *Server) Continue(pid int) error { return s.each(pid, process.Thaw) }
 
-func (s *Server) signal(pid int, sig syscall.Signal) error {
+// each calls f with pid, or if that is 0 with the postmaster and then its children: when freezing, their list is complete.
+func (s *Server) each(pid int, f func(pid int) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.running() {
-		return errors.New("signal postgres: it does not run")
+		return errors.New("pause or continue postgres: it does not run")
 	}
 	if pid != 0 {
-		return os.NewSyscallError("kill", syscall.Kill(pid, sig))
+		return f(pid)
 	}
-	// The postmaster first when freezing, so that the list of its children is complete.
-	if err := s.process.Signal(sig); err != nil {
+	if err := f(s.process.Pid()); err != nil {
 		return err
 	}
 	children, err := process.Children(s.process.Pid())
@@ -204,7 +204,9 @@ func (s *Server) signal(pid int, sig syscall.Signal) error {
 		return err
 	}
 	for _, pid := range children {
-		_ = syscall.Kill(pid, sig) // an error: it has ended
+		if err := f(pid); err != nil && !errors.Is(err, syscall.ESRCH) { // it has ended
+			return err
+		}
 	}
 	return nil
 }

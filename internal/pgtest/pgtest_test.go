@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/walrelay/walrelay/internal/pgtest/process"
 )
 
 func TestMain(m *testing.M) { Main(m) }
@@ -75,14 +77,22 @@ func TestKilledServerRestartsWithItsData(t *testing.T) {
 	}
 	defer backend.Close(context.WithoutCancel(t.Context()))
 
+	child := int(backend.PID())
+	if err := s.Pause(child); err != nil { // so that it cannot notice the end of the postmaster
+		t.Fatal(err)
+	}
+
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if s.Pid() != 0 {
 		t.Errorf("pid %d after Kill", s.Pid())
 	}
-	if _, err := backend.Exec(t.Context(), "SELECT 1").ReadAll(); err == nil {
-		t.Error("a backend outlived Kill")
+	soon, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := process.AwaitGone(soon, []int{child}); err != nil {
+		process.Thaw(child)
+		t.Errorf("a backend outlived Kill: %v", err)
 	}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -199,7 +209,7 @@ func TestCopyHasTheSameHistory(t *testing.T) {
 }
 
 func TestDatabaseIsDroppedWithItsActiveSlot(t *testing.T) {
-	s := Shared(t, "")
+	s, outer := Shared(t, ""), t
 	var name string
 	t.Run("user", func(t *testing.T) {
 		url := s.Database(t)
@@ -209,7 +219,7 @@ func TestDatabaseIsDroppedWithItsActiveSlot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { conn.Close(context.Background()) })
+		outer.Cleanup(func() { conn.Close(context.Background()) }) // still open when the database is dropped
 		if _, err := conn.Exec(t.Context(), `CREATE_REPLICATION_SLOT busy LOGICAL pgoutput`).ReadAll(); err != nil {
 			t.Fatal(err)
 		}

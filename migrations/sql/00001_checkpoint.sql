@@ -8,6 +8,7 @@ CREATE TABLE walrelay.checkpoint (
     commit_time      timestamptz,
     run_epoch        bigint      NOT NULL DEFAULT 0,
     kafka_cluster_id text,
+    producer_id      bigint,
     saved_at         timestamptz NOT NULL DEFAULT now()
 );
 
@@ -29,5 +30,7 @@ COMMENT ON COLUMN walrelay.checkpoint.run_epoch IS
     'Raised at each start of a relay; only the relay with the newest number may save.';
 COMMENT ON COLUMN walrelay.checkpoint.kafka_cluster_id IS
     'Kafka cluster that has the events; null before the first save.';
+COMMENT ON COLUMN walrelay.checkpoint.producer_id IS
+    'Producer id that the Kafka brokers know the relay by; a relay that gets another one cannot refuse its predecessor.';
 COMMENT ON COLUMN walrelay.checkpoint.saved_at IS
     'Time of the last save, by the clock of Postgres.';

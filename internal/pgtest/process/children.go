@@ -34,6 +34,7 @@ func Children(pid int) ([]int, error) {
 type stat struct {
 	pid, parent int
 	dead        bool // ended, but nobody has waited for it
+	stopped     bool // by SIGSTOP
 }
 
 func readStat(path string) (stat, error) {
@@ -55,7 +56,8 @@ func readStat(path string) (stat, error) {
 	if err != nil {
 		return stat{}, fmt.Errorf("read %s: %w", path, err)
 	}
-	return stat{pid: pid, parent: parent, dead: fields[0] == "Z" || fields[0] == "X"}, nil
+	state := fields[0]
+	return stat{pid: pid, parent: parent, dead: state == "Z" || state == "X", stopped: state == "T"}, nil
 }
 
 func childrenByPs(pid int) ([]int, error) {

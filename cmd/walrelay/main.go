@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set by the release: -ldflags "-X main.version=v1.2.3".
+var version string
+
+func main() {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	p := program{out: os.Stdout, err: os.Stderr, environ: os.Environ(), signals: signals, exit: os.Exit}
+	os.Exit(p.execute(context.Background(), os.Args[1:]))
+}
+
+// program is what surrounds a command.
+type program struct {
+	out, err io.Writer
+	environ  []string
+	signals  <-chan os.Signal
+	exit     func(code int) // for a second signal, which waits for nothing
+	flags    settingFlags
+}
+
+// execute runs a command line and returns the exit code.
+func (p *program) execute(ctx context.Context, args []string) int {
+	root := p.root()
+	root.SetArgs(args)
+	root.SetOut(p.out)
+	root.SetErr(p.err)
+	return p.report(root.ExecuteContext(ctx))
+}

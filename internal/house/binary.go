@@ -1,0 +1,35 @@
+package house
+
+import (
+	"fmt"
+	"slices"
+)
+
+// testOnly are modules and folders that must never be linked into the binary.
+var testOnly = append(slices.Clone(unlinkedPaths()),
+	"testing",
+	"github.com/twmb/franz-go",
+	"github.com/fergusstrange/embedded-postgres",
+	"pgregory.net/rapid",
+	"go.uber.org/goleak",
+	"github.com/google/go-cmp",
+)
+
+func unlinkedPaths() []string {
+	var paths []string
+	for _, dir := range unlinked {
+		paths = append(paths, module+"/"+dir)
+	}
+	return paths
+}
+
+// Linked reports import paths among those of the binary that are for tests only.
+func Linked(importPaths []string) []Violation {
+	var found []Violation
+	for _, p := range importPaths {
+		if below(p, testOnly) {
+			found = append(found, Violation{"cmd/walrelay", fmt.Sprintf("links %s, which is for tests only", p)})
+		}
+	}
+	return found
+}

@@ -1,0 +1,117 @@
+package house
+
+import (
+	"fmt"
+	"go/ast"
+)
+
+// goroutineLimits are the places of each package that start a goroutine (go, errgroup's Go). Each has an owner that waits
+// for it; raising a number asks for a reason in review. Packages that are not listed start none.
+var goroutineLimits = map[string]int{
+	"kafka":                   4, // metadata, session, a lane for each broker, and the wait for the end
+	"relay":                   3, // beside the caller's: producer, monitor, checkpoint saver
+	"cmd/walrelay":            3, // HTTP, the relay, signals
+	"demo":                    3,
+	"bench":                   2, // writers, consumer
+	"internal/pgtest/process": 1, // waits for the child
+	"internal/pgtest/cache":   1, // tells how long a download takes
+	"internal/faultconn":      3, // accepts, and a pump each way
+}
+
+const bubble = "in a bubble of testing/synctest, whose time passes when everybody waits"
+
+// sleepAllowed are the test files that may sleep, with the reason.
+var sleepAllowed = map[string]string{
+	"internal/faultconn/faultconn_test.go": bubble + "; and between looks with a deadline",
+	"kafka/fault_test.go":                  bubble,
+	"kafka/network_test.go":                bubble,
+	"kafka/random_test.go":                 bubble,
+	"kafka/secure_test.go":                 bubble,
+	"kafka/topic_test.go":                  bubble,
+	"relay/scenario_test.go":               bubble,
+}
+
+// Goroutines reports packages that start goroutines in more places than they may. Tests are left out: goleak looks after
+// those.
+func Goroutines(t *Tree) []Violation {
+	places := map[string][]Violation{}
+	for _, f := range t.Go {
+		if f.Test {
+			continue
+		}
+		for _, n := range goroutines(f) {
+			places[f.Dir()] = append(places[f.Dir()], f.At(n, "starts a goroutine"))
+		}
+	}
+	var found []Violation
+	for dir, list := range places {
+		if limit := goroutineLimits[dir]; len(list) > limit {
+			found = append(found, Violation{dir, fmt.Sprintf("starts goroutines in %d places, limit %d", len(list), limit)})
+			found = append(found, list...)
+		}
+	}
+	return found
+}
+
+// goroutines are the places of a file that start one: a go statement, or a call x.Go(f) with one argument, as errgroup
+// and sync.WaitGroup have it.
+func goroutines(f *File) []ast.Node {
+	var list []ast.Node
+	ast.Inspect(f.AST, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			list = append(list, n)
+		case *ast.CallExpr:
+			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Go" && len(n.Args) == 1 {
+				list = append(list, n)
+			}
+		}
+		return true
+	})
+	return list
+}
+
+// StoredContexts reports fields that hold a context: it belongs in the first parameter.
+func StoredContexts(t *Tree) []Violation {
+	var found []Violation
+	for _, f := range t.Go {
+		name := f.importName("context")
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			s, ok := n.(*ast.StructType)
+			if !ok || name == "" {
+				return true
+			}
+			for _, field := range s.Fields.List {
+				if sel, ok := field.Type.(*ast.SelectorExpr); ok && sel.Sel.Name == "Context" {
+					if x, ok := sel.X.(*ast.Ident); ok && x.Name == name {
+						found = append(found, f.At(field, "a context is stored in a struct: pass it as first parameter"))
+					}
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// Sleeps reports time.Sleep. Code waits for a signal or a timer that a context can cut short, and so do tests.
+func Sleeps(t *Tree) []Violation {
+	var found []Violation
+	used := map[string]bool{}
+	for _, f := range t.Go {
+		f.uses("time", func(sel *ast.SelectorExpr) {
+			if sel.Sel.Name != "Sleep" {
+				return
+			}
+			if used[f.Path] = true; sleepAllowed[f.Path] == "" {
+				found = append(found, f.At(sel, "time.Sleep: wait for a signal, or poll with a deadline"))
+			}
+		})
+	}
+	for p := range sleepAllowed {
+		if _, there := t.Text[p]; there && !used[p] {
+			found = append(found, Violation{p, "may sleep and does not: take it off the list"})
+		}
+	}
+	return found
+}

@@ -1,0 +1,47 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/kafka"
+	"github.com/walrelay/walrelay/lsn"
+)
+
+// producerConfig adds what this run's producer must know of the one before: its name, so that the brokers refuse
+// what it may still send, and which events it may have published without saving that. After a clean stop there are
+// none, and before the first start neither.
+//
+// It is called when the slot is ours, so that nobody can read what is committed from now on: the end of the log
+// bounds what the run before has seen.
+func (r *Relay) producerConfig(ctx context.Context, store *checkpoint.Store, row checkpoint.Row, source uint32) (kafka.Config, lsn.End, error) {
+	cfg := r.cfg.Kafka
+	cfg.TransactionalID = fmt.Sprintf("walrelay/%08x/%s", source, r.cfg.Postgres.Slot)
+	if row.State == checkpoint.Clean || row.Epoch == 0 {
+		return cfg, 0, nil
+	}
+	end, err := store.FlushLSN(ctx)
+	if err != nil {
+		return cfg, 0, err
+	}
+	cfg.Resume = &kafka.Resume{
+		Source: source, From: row.LSN, To: end, Since: r.uncertainSince(row), ProducerID: row.ProducerID,
+	}
+	return cfg, end, nil
+}
+
+// uncertainSince is the record time from which on an unsaved event may stand in a topic: nothing is older than the
+// last saved commit, or than the slot. Zero, the beginning, where a column of the application's gives the time.
+func (r *Relay) uncertainSince(row checkpoint.Row) time.Time {
+	for _, table := range r.cfg.Tables {
+		if table.Route.Columns.Timestamp != "" {
+			return time.Time{}
+		}
+	}
+	if row.CommitTime.IsZero() {
+		return row.SavedAt
+	}
+	return row.CommitTime
+}
