@@ -62,6 +62,10 @@ func (d *Decoder) Decode(frame []byte) (Kind, error) {
 	return kind, nil
 }
 
+// Described is the relation with this oid as it was last described; nil if it was not. It is for a frame that is too
+// long to be decoded.
+func (d *Decoder) Described(oid uint32) *Relation { return d.relations[oid] }
+
 // needTransaction fails where no transaction is open. Postgres sends everything but BEGIN and non-transactional
 // messages inside one.
 func (d *Decoder) needTransaction(c *cursor) {

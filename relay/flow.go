@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -337,6 +338,13 @@ func (f *flow) oversize(ctx context.Context, frame replication.Frame) error {
 	f.identity.Ordinal++
 	if f.resume.has(f.identity.Ordinal) || decoder.Kind(frame.Data[0]) != decoder.KindInsert {
 		return nil
+	}
+	relation := f.decoder.Described(binary.BigEndian.Uint32(frame.Data[1:]))
+	if relation == nil {
+		return &StopError{Reason: "the log cannot be decoded", Err: errors.New("an oversize row of a table that was not described")}
+	}
+	if route, err := f.routes.of(relation); err != nil || route == nil {
+		return err
 	}
 	return f.poisoned(ctx, &router.PoisonError{Reason: fmt.Sprintf(
 		"the row has %d bytes on the wire, more than postgres.max_event_bytes", frame.Size)})

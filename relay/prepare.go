@@ -28,8 +28,8 @@ func (r *Relay) prepare(ctx context.Context) (base, error) {
 		return base{}, err
 	}
 	prepared, err := replication.Setup(ctx, r.cfg.Postgres, replication.SetupOptions{
-		Tables: r.tables(),
-		Check:  r.fits,
+		Tables: r.cfg.TableNames(),
+		Check:  r.cfg.Fits,
 		Report: func(step replication.Step) {
 			if step.Changed {
 				r.log.Info(step.Text)
@@ -51,27 +51,28 @@ func (r *Relay) prepare(ctx context.Context) (base, error) {
 		b.catalogs[table.Name()] = catalogOf(table)
 	}
 	r.log.Info("database is ready", zap.String("slot", prepared.Slot), zap.String("publication", prepared.Publication),
-		zap.Strings("tables", r.tables()), zap.Int("server_version", prepared.Server.Version))
+		zap.Strings("tables", r.cfg.TableNames()), zap.Int("server_version", prepared.Server.Version))
 	return b, nil
 }
 
-func (r *Relay) tables() []string {
-	names := make([]string, len(r.cfg.Tables))
-	for i, table := range r.cfg.Tables {
+// TableNames are the names of the outbox tables.
+func (c Config) TableNames() []string {
+	names := make([]string, len(c.Tables))
+	for i, table := range c.Tables {
 		names[i] = table.Name
 	}
 	return names
 }
 
-// fits tells whether a table has what its mapping needs.
-func (r *Relay) fits(table *replication.Table) error {
-	for _, configured := range r.cfg.Tables {
+// Fits tells whether a table has what its mapping needs; what is missing is a *replication.SetupError.
+func (c Config) Fits(table *replication.Table) error {
+	for _, configured := range c.Tables {
 		if configured.Name == table.Name() {
 			_, err := router.Bind(configured.Route, table.Relation, catalogOf(table))
 			if err != nil {
 				return &replication.SetupError{
 					Problem: "the outbox table does not fit its mapping",
-					Remedy:  "name the columns in the configuration, or correct the table",
+					Remedy:  "name its columns in the configuration file, under tables: columns, or choose a preset",
 					Err:     oneLine(err),
 				}
 			}

@@ -152,8 +152,13 @@ func (s *stage) do(words []string) {
 	case "null-route":
 		text := pgoutputtest.Text
 		s.frame(pgoutputtest.Insert(s.relation.ID, text("id"), pgoutputtest.Null(), text("k"), text("t"), text("{}")))
-	case "huge-row":
-		s.frames <- replication.Frame{Data: s.row(s.relation.ID, "k"), Size: 20 << 20}
+	case "huge-row": // of a table
+		relation := s.relation
+		if args[0] != relation.Name {
+			relation.ID, relation.Name = 8, args[0]
+			s.frame(pgoutputtest.Relation(relation))
+		}
+		s.frames <- replication.Frame{Data: s.row(relation.ID, "k"), Size: 20 << 20}
 	case "garbage":
 		s.frame([]byte{'I', 0, 0})
 	case "commit":

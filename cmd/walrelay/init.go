@@ -11,7 +11,6 @@ import (
 	"github.com/walrelay/walrelay/config"
 	"github.com/walrelay/walrelay/relay"
 	"github.com/walrelay/walrelay/replication"
-	"github.com/walrelay/walrelay/router"
 )
 
 // initFlags are what init can be told.
@@ -70,10 +69,10 @@ func (p *program) loadWithoutKafka(cmd *cobra.Command) (relay.Config, error) {
 // prepare does what init is for.
 func (p *program) prepare(ctx context.Context, settings relay.Config, flags initFlags) error {
 	prepared, err := replication.Setup(ctx, settings.Postgres, replication.SetupOptions{
-		Tables:   names(settings.Tables),
+		Tables:   settings.TableNames(),
 		Init:     true,
 		Existing: replication.Existing(flags.existing),
-		Check:    fits(settings.Tables),
+		Check:    settings.Fits,
 		Report: func(step replication.Step) {
 			sign := " "
 			if step.Changed {
@@ -92,44 +91,12 @@ func (p *program) prepare(ctx context.Context, settings relay.Config, flags init
 	return err
 }
 
-func names(tables []relay.Table) []string {
-	list := make([]string, len(tables))
-	for i, table := range tables {
-		list[i] = table.Name
-	}
-	return list
-}
-
-// fits checks a table against its mapping.
-func fits(tables []relay.Table) func(*replication.Table) error {
-	return func(t *replication.Table) error {
-		for _, table := range tables {
-			if table.Name != t.Name() {
-				continue
-			}
-			types := make(map[uint32]router.TypeInfo, len(t.BaseTypes))
-			for oid, base := range t.BaseTypes {
-				types[oid] = router.TypeInfo{Base: base, BaseModifier: -1}
-			}
-			_, err := router.Bind(table.Route, t.Relation, router.Catalog{Types: types, NotNull: t.NotNull})
-			if err != nil {
-				return &replication.SetupError{
-					Problem: "the table does not fit its mapping",
-					Err:     err,
-					Remedy:  "name its columns in the configuration file, under tables: columns, or choose a preset",
-				}
-			}
-		}
-		return nil
-	}
-}
-
 // printScript prints what init would do. It looks at the database only to learn which tables are absent.
 func (p *program) printScript(ctx context.Context, settings relay.Config, flags initFlags) error {
 	script := replication.Script{
 		Slot:        settings.Postgres.Slot,
 		Publication: settings.Postgres.Publication,
-		Tables:      names(settings.Tables),
+		Tables:      settings.TableNames(),
 		Existing:    replication.Existing(flags.existing),
 	}
 	var err error
