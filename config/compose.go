@@ -34,6 +34,9 @@ func (v *validation) all() relay.Config {
 		SaveInterval: c.Checkpoint.SaveInterval,
 		DrainTimeout: c.DrainTimeout,
 	}
+	if c.OnPoison == "dead_letter" {
+		composed.DeadLetterTopic = c.DeadLetterTopic
+	}
 	for _, table := range c.Tables {
 		composed.Tables = append(composed.Tables, relay.Table{Name: table.Name, Route: table.Route})
 	}

@@ -29,6 +29,12 @@ type Config struct {
 	Log Log `yaml:"log"`
 	// Checkpoint is the row in walrelay.checkpoint that says how far the relay has come.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
+	// OnPoison is what becomes of an event that can never be published as it is (too large, an illegal topic name, no
+	// aggregate type): halt, so that nothing overtakes it until a person has skipped or mended it, or dead_letter, which
+	// publishes it to dead_letter_topic and goes on: the order of its key is given up then.
+	OnPoison string `yaml:"on_poison"`
+	// DeadLetterTopic takes these events, with the reason as a header, and without the value where that is too large.
+	DeadLetterTopic string `yaml:"dead_letter_topic"`
 	// DrainTimeout is how long a stop (SIGTERM) waits for Kafka to acknowledge what is under way. 1s to 10m.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
 
@@ -185,9 +191,12 @@ func Default() Config {
 			RequestTimeout:     kafka.DefaultRequestTimeout,
 			MetadataMaxAge:     kafka.DefaultMetadataMaxAge,
 		},
-		HTTP:         admin.Config{Listen: admin.DefaultListen},
-		Log:          Log{Level: "info", Format: "auto"},
-		Checkpoint:   Checkpoint{SaveInterval: time.Second},
-		DrainTimeout: 10 * time.Second,
+		HTTP:       admin.Config{Listen: admin.DefaultListen},
+		Log:        Log{Level: "info", Format: "auto"},
+		Checkpoint: Checkpoint{SaveInterval: time.Second},
+		OnPoison:   "halt",
+
+		DeadLetterTopic: "walrelay.dead-letter",
+		DrainTimeout:    10 * time.Second,
 	}
 }

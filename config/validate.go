@@ -38,6 +38,10 @@ func (v *validation) values() {
 	v.postgres()
 	v.tables()
 	v.http()
+	v.oneOf("on_poison", v.config.OnPoison, "halt", "dead_letter")
+	if !kafka.LegalTopicName(v.config.DeadLetterTopic) {
+		v.wrong("dead_letter_topic", "want 1 to 249 letters, digits, dots, underscores and hyphens")
+	}
 	v.oneOf("log.level", v.config.Log.Level, "debug", "info", "warn", "error")
 	v.oneOf("log.format", v.config.Log.Format, "auto", "json", "console")
 	v.duration("checkpoint.save_interval", v.config.Checkpoint.SaveInterval, 100*time.Millisecond, time.Minute)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/segmentio/kafka-go/protocol/produce"
 	"go.uber.org/zap"
+
+	"github.com/walrelay/walrelay/lsn"
 )
 
 // damagedRetries is how often a batch that the broker calls corrupt is sent again before it counts as refused.
@@ -188,6 +190,9 @@ func (p *Producer) haltHead(pt *partition, kind Kind, err brokerError, now time.
 		p.notify()
 	}
 	pt.halt.kind, pt.halt.code, pt.halt.size = kind, err.code, pt.head.size()
+	if pt.halt.event == (lsn.Identity{}) && pt.head.records == 1 {
+		pt.halt.event = pt.head.only(pt.topic.name, pt.id).Identity
+	}
 	pt.halt.note(now, err)
 	pt.pauseUntil = now.Add(p.cfg.HaltRetry)
 	pt.place = idle

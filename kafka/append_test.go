@@ -120,7 +120,7 @@ func TestPoison(t *testing.T) {
 
 func TestLegalTopicNames(t *testing.T) {
 	for _, name := range []string{"a", "A-z_0.9", "...", strings.Repeat("a", 249)} {
-		if !legalTopicName(name) {
+		if !LegalTopicName(name) {
 			t.Errorf("%q is legal", name)
 		}
 	}

@@ -1,6 +1,10 @@
 package kafka
 
-import "time"
+import (
+	"time"
+
+	"github.com/walrelay/walrelay/lsn"
+)
 
 // place is where a partition stands between Append and the lanes.
 type place byte
@@ -56,6 +60,8 @@ type halt struct {
 	kind Kind
 	code int16
 	size int // bytes of the refused record
+	// event is the identity of the refused record, zero where it has none.
+	event lsn.Identity
 }
 
 func newPartition(t *topic, id int32, limit int) *partition {

@@ -167,7 +167,7 @@ func (p *Producer) lookUp(name string) (*topic, *PoisonError) {
 	if t := p.topics[name]; t != nil {
 		return t, nil
 	}
-	if !legalTopicName(name) {
+	if !LegalTopicName(name) {
 		return nil, &PoisonError{Reason: ReasonTopicName, Topic: name,
 			Detail: "want 1 to 249 letters, digits, dots, underscores and hyphens, and not . or .."}
 	}

@@ -88,13 +88,18 @@ func (l *life) offer(m *router.Message) (suppressed bool) {
 
 func (l *life) flush() {
 	l.t.Helper()
+	l.await("everything is acknowledged", l.Flushed)
+}
+
+func (l *life) await(what string, holds func() bool) {
+	l.t.Helper()
 	deadline := time.After(time.Minute)
-	for !l.Flushed() {
+	for !holds() {
 		select {
 		case <-l.Notify():
 		case <-time.After(10 * time.Millisecond):
 		case <-deadline:
-			l.t.Fatal("not flushed")
+			l.t.Fatalf("not in time: %s", what)
 		}
 	}
 }

@@ -29,8 +29,8 @@ type topic struct {
 	backwards time.Time // since when metadata is older than what is known; zero: it is not
 }
 
-// legalTopicName checks a name by Kafka's rules (Topic.validate).
-func legalTopicName(name string) bool {
+// LegalTopicName checks a name by Kafka's rules (Topic.validate).
+func LegalTopicName(name string) bool {
 	if len(name) == 0 || len(name) > 249 || name == "." || name == ".." {
 		return false
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/walrelay/walrelay/lsn"
 )
 
 // Kind is the kind of a Trouble, fit for a metric's label.
@@ -38,6 +40,8 @@ type Trouble struct {
 	Topic     string
 	Partition int32
 	Since     time.Time
+	// Event is the identity of the record that halts the partition; zero where it is not about one record.
+	Event lsn.Identity
 	// Err is what was seen last.
 	Err error
 	// Remedy is what a person can do; empty where it heals by itself.
@@ -119,7 +123,7 @@ func (p *Producer) sessionTrouble(f failure) Trouble {
 }
 
 func (p *Producer) haltTrouble(h *halt, t *topic, partition int32) Trouble {
-	trouble := Trouble{Kind: h.kind, Topic: t.name, Partition: partition, Since: h.since, Err: h.err}
+	trouble := Trouble{Kind: h.kind, Topic: t.name, Partition: partition, Since: h.since, Err: h.err, Event: h.event}
 	switch h.kind {
 	case KindTopicMissing:
 		trouble.Remedy = p.tool("kafka-topics.sh", "--create --topic "+t.name+p.creationFlags())

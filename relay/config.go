@@ -26,6 +26,9 @@ type Config struct {
 	Tables []Table
 	// Ignore lists tables (schema.table) that may appear in the stream and are not relayed.
 	Ignore []string
+	// DeadLetterTopic takes events that can never be published as they are (on_poison: dead_letter); the order of their
+	// key is given up. Empty: such an event halts the relay.
+	DeadLetterTopic string
 	// SaveInterval is how often the checkpoint row is written at most. Default 1 s.
 	SaveInterval time.Duration
 	// DrainTimeout bounds the wait for acknowledgements at shutdown. Default 10 s.

@@ -29,6 +29,7 @@ type Publisher interface {
 	Notify() <-chan struct{}
 	Trouble() (kafka.Trouble, bool)
 	Resumed(examples int) (lost []lsn.Identity, total int)
+	Withdraw(topic string, partition int32) (kafka.Withdrawn, bool)
 	ClusterID() string
 }
 
@@ -37,6 +38,7 @@ type Publisher interface {
 type flow struct {
 	cfg       Config
 	progress  *progress
+	orders    *orders
 	publisher Publisher
 	admit     func(cluster string) error // once, before the first message
 
@@ -46,6 +48,7 @@ type flow struct {
 	window  *checkpoint.Window
 	message router.Message
 	acks    []kafka.Ack
+	parked  []kafka.Withdrawn // wait for room in the dead-letter topic
 
 	identity lsn.Identity // of the event under way
 	resume   resume
@@ -82,6 +85,9 @@ func (f *flow) stream(ctx, stop context.Context, source Source) error {
 			if err := f.turn(); err != nil {
 				return err
 			}
+			if err := f.rest(ctx, stop); err != nil {
+				return err
+			}
 			if stop.Err() != nil && !f.resume.open || ctx.Err() != nil {
 				return errStopped
 			}
@@ -94,6 +100,24 @@ func (f *flow) stream(ctx, stop context.Context, source Source) error {
 			continue
 		}
 		if err := f.frame(ctx, frame); err != nil {
+			return err
+		}
+	}
+}
+
+// rest waits while a person wants the relay to pause.
+func (f *flow) rest(ctx, stop context.Context) error {
+	for {
+		reason, paused := f.orders.paused()
+		if !paused {
+			f.progress.unpause()
+			return nil
+		}
+		if stop.Err() != nil {
+			return errStopped
+		}
+		f.progress.become(Paused, reason)
+		if err := f.wait(ctx); err != nil {
 			return err
 		}
 	}
@@ -118,7 +142,14 @@ func (f *flow) turn() error {
 	f.routes.flush()
 	if !now.Before(f.nextLook) {
 		f.nextLook = now.Add(lookInterval)
-		f.progress.note(f.publisher.Trouble())
+		trouble, ok := f.publisher.Trouble()
+		f.progress.note(trouble, ok)
+		if ok {
+			f.refused(trouble)
+		}
+		if err := f.unpark(); err != nil {
+			return err
+		}
 	}
 	if saved := f.progress.mayConfirm(); saved > f.sent || !now.Before(f.nextStatus) {
 		if err := f.status(now, saved); err != nil {
@@ -220,7 +251,7 @@ func (f *flow) insert(ctx context.Context, row *decoder.Row) error {
 func (f *flow) deliver(ctx context.Context, route *route, row *decoder.Row) error {
 	verdict, err := route.mapping.Route(row, f.identity, &f.message)
 	if err != nil {
-		return f.poisoned(ctx, err)
+		return f.poisoned(ctx, route.table, err)
 	}
 	if verdict == router.Filtered {
 		route.filtered++
@@ -229,7 +260,7 @@ func (f *flow) deliver(ctx context.Context, route *route, row *decoder.Row) erro
 	for {
 		status, err := f.append(&f.message)
 		if err != nil {
-			return f.poisoned(ctx, err)
+			return f.poisoned(ctx, route.table, err)
 		}
 		switch status {
 		case kafka.Appended:
@@ -240,20 +271,6 @@ func (f *flow) deliver(ctx context.Context, route *route, row *decoder.Row) erro
 			route.suppressed++
 			return nil
 		}
-		if err := f.wait(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// poisoned meets an event that can never be published as it is. It halts: nothing overtakes the event, the
-// slot keeps the log, and a person decides. Any other error ends the stream.
-func (f *flow) poisoned(ctx context.Context, err error) error {
-	if !isPoison(err) {
-		return err
-	}
-	f.progress.halt(f.identity, err)
-	for {
 		if err := f.wait(ctx); err != nil {
 			return err
 		}
@@ -343,10 +360,13 @@ func (f *flow) oversize(ctx context.Context, frame replication.Frame) error {
 	if relation == nil {
 		return &StopError{Reason: "the log cannot be decoded", Err: errors.New("an oversize row of a table that was not described")}
 	}
-	if route, err := f.routes.of(relation); err != nil || route == nil {
+	route, err := f.routes.of(relation)
+	if err != nil || route == nil {
 		return err
 	}
-	return f.poisoned(ctx, &router.PoisonError{Reason: fmt.Sprintf(
+	f.message.Reset()
+	f.message.Time = f.identity.Time / 1000
+	return f.poisoned(ctx, route.table, &router.PoisonError{Reason: fmt.Sprintf(
 		"the row has %d bytes on the wire, more than postgres.max_event_bytes", frame.Size)})
 }
 
@@ -363,12 +383,6 @@ func (f *flow) drain(ctx context.Context) {
 func (f *flow) clean() bool {
 	messages, _ := f.window.InFlight()
 	return messages == 0 && !f.resume.open
-}
-
-func isPoison(err error) bool {
-	var kafkaPoison *kafka.PoisonError
-	var routerPoison *router.PoisonError
-	return errors.As(err, &kafkaPoison) || errors.As(err, &routerPoison)
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -35,10 +35,11 @@ func (s *sink) Acked(dst []kafka.Ack) []kafka.Ack {
 	return dst
 }
 
-func (s *sink) Notify() <-chan struct{}           { return s.notify }
-func (s *sink) Trouble() (kafka.Trouble, bool)    { return kafka.Trouble{}, false }
-func (s *sink) Resumed(int) ([]lsn.Identity, int) { return nil, 0 }
-func (s *sink) ClusterID() string                 { return "main" }
+func (s *sink) Notify() <-chan struct{}                        { return s.notify }
+func (s *sink) Trouble() (kafka.Trouble, bool)                 { return kafka.Trouble{}, false }
+func (s *sink) Withdraw(string, int32) (kafka.Withdrawn, bool) { return kafka.Withdrawn{}, false }
+func (s *sink) Resumed(int) ([]lsn.Identity, int)              { return nil, 0 }
+func (s *sink) ClusterID() string                              { return "main" }
 
 // quiet is a source that takes statuses and has nothing to read.
 type quiet struct{}
@@ -52,7 +53,7 @@ func hotPath(n int) (play func()) {
 	cfg := Config{Tables: []Table{{Name: "public.outbox"}}}.withDefaults()
 	progress := newProgress(zap.NewNop())
 	f := &flow{
-		cfg: cfg, progress: progress, publisher: &sink{}, admit: progress.admit, decoder: decoder.New(),
+		cfg: cfg, progress: progress, orders: newOrders(), publisher: &sink{}, admit: progress.admit, decoder: decoder.New(),
 		routes: newRoutes(cfg, nil, newMetrics(prometheus.NewRegistry())),
 		window: checkpoint.NewWindow(0, cfg.MaxMessages, cfg.MaxTransactions),
 	}

@@ -20,15 +20,16 @@ type slotView struct {
 	retained uint64 // bytes of log kept for the slot
 }
 
-// monitor looks at the slot from outside, over a connection of its own, for status and metrics. It decides
-// nothing; a server that does not answer it shows in the stream as well.
+// monitor looks at the slot from outside and hears what people ask for, over a connection of its own. A server that
+// does not answer it shows in the stream as well, so it only waits.
 func (r *Relay) monitor(ctx context.Context) error {
-	ticker := time.NewTicker(monitorInterval)
+	ticker := time.NewTicker(ordersInterval)
 	defer ticker.Stop()
 	var conn *pgx.Conn
+	var looked time.Time
 	for {
-		if err := r.look(ctx, &conn); err != nil && ctx.Err() == nil {
-			r.log.Debug("slot cannot be looked at", zap.Error(err))
+		if err := r.attend(ctx, &conn, &looked); err != nil && ctx.Err() == nil {
+			r.log.Debug("slot and requests cannot be looked at", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -41,7 +42,7 @@ func (r *Relay) monitor(ctx context.Context) error {
 	}
 }
 
-func (r *Relay) look(ctx context.Context, conn **pgx.Conn) (err error) {
+func (r *Relay) attend(ctx context.Context, conn **pgx.Conn, looked *time.Time) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, monitorInterval)
 	defer cancel()
 	if *conn == nil || (*conn).IsClosed() {
@@ -50,9 +51,20 @@ func (r *Relay) look(ctx context.Context, conn **pgx.Conn) (err error) {
 			return err
 		}
 	}
+	if err := r.hear(ctx, *conn); err != nil {
+		return err
+	}
+	if time.Since(*looked) < monitorInterval {
+		return nil
+	}
+	*looked = time.Now()
+	return r.look(ctx, *conn)
+}
+
+func (r *Relay) look(ctx context.Context, conn *pgx.Conn) error {
 	var end string
 	view := slotView{name: r.cfg.Postgres.Slot}
-	err = (*conn).QueryRow(ctx, `SELECT pg_current_wal_lsn()::text, coalesce(pg_current_wal_lsn() - restart_lsn, 0)::bigint
+	err := conn.QueryRow(ctx, `SELECT pg_current_wal_lsn()::text, coalesce(pg_current_wal_lsn() - restart_lsn, 0)::bigint
 		FROM pg_replication_slots WHERE slot_name = $1`, view.name).Scan(&end, &view.retained)
 	if err != nil {
 		return err
@@ -63,11 +75,13 @@ func (r *Relay) look(ctx context.Context, conn **pgx.Conn) (err error) {
 	return err
 }
 
-// connectSQL opens an ordinary connection under our name.
+// connectSQL opens an ordinary connection under our name. It never waits for a synchronous standby, see
+// checkpoint.NewStore.
 func (r *Relay) connectSQL(ctx context.Context) (*pgx.Conn, error) {
 	config, err := r.cfg.Postgres.SQL()
 	if err != nil {
 		return nil, err
 	}
+	config.RuntimeParams["synchronous_commit"] = "local"
 	return pgx.ConnectConfig(ctx, config)
 }

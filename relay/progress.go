@@ -22,6 +22,7 @@ const (
 	Starting  State = "starting"  // looks at server, slot and table
 	Standby   State = "standby"   // another process holds the slot
 	Streaming State = "streaming" // reads and publishes
+	Paused    State = "paused"    // a person wants it to wait
 	Halted    State = "halted"    // one event or topic needs a person; nothing overtakes it
 	Draining  State = "draining"  // told to stop, waits for the last acknowledgements
 	Stopped   State = "stopped"
@@ -43,6 +44,8 @@ type progress struct {
 	turned      atomic.Int64  // written by the reader: unix nanoseconds of the last turn of its loop
 	acked       atomic.Int64  // written by the reader: unix nanoseconds of the last acknowledgement
 	saved       atomic.Uint64 // written by the saver: what Postgres may be told
+	skips       atomic.Uint64 // written by the reader
+	deadLetters atomic.Uint64 // written by the reader
 	poisoned    atomic.Bool   // written by the reader: an event can never be published as it is
 
 	mu        sync.Mutex
@@ -182,13 +185,37 @@ func troubleText(t kafka.Trouble) string {
 	if t.Remedy != "" {
 		text += "; " + t.Remedy
 	}
+	if t.Event != (lsn.Identity{}) {
+		text += "; or leave the event out: " + skipCommand(t.Event)
+	}
 	return text
 }
+
+func skipCommand(id lsn.Identity) string { return fmt.Sprintf("walrelay skip %v --reason ...", id) }
 
 // halt says that the event with this identity needs a person.
 func (p *progress) halt(id lsn.Identity, err error) {
 	p.poisoned.Store(true)
-	p.become(Halted, "event "+id.String()+": "+err.Error())
+	p.become(Halted, fmt.Sprintf("event %v: %v; to leave it out: %s", id, err, skipCommand(id)))
+}
+
+// skipped says that an event was left out by order of a person, and that the relay goes on.
+func (p *progress) skipped(id lsn.Identity, request checkpoint.Request) {
+	p.log.Warn("event skipped", zap.Stringer("event", id), zap.Int64("request", request.ID),
+		zap.String("by", request.By), zap.String("reason", request.Reason))
+	p.skips.Add(1)
+	p.poisoned.Store(false)
+	p.become(Streaming, "")
+}
+
+// buried counts a dead letter.
+func (p *progress) buried() { p.deadLetters.Add(1) }
+
+// unpause ends a pause.
+func (p *progress) unpause() {
+	if state, _, _ := p.now(); state == Paused {
+		p.become(Streaming, "")
+	}
 }
 
 // now is the state, since when, and why.

@@ -18,6 +18,7 @@ type Relay struct {
 	log      *zap.Logger
 	metrics  *metrics
 	progress *progress
+	orders   *orders
 
 	slot    atomic.Pointer[slotView]           // written by the monitor
 	current atomic.Pointer[replication.Stream] // the stream to wake
@@ -34,6 +35,7 @@ func New(cfg Config, log *zap.Logger, registry prometheus.Registerer) *Relay {
 		log:      log,
 		metrics:  newMetrics(registry),
 		progress: newProgress(log),
+		orders:   newOrders(),
 	}
 	r.slot.Store(&slotView{name: r.cfg.Postgres.Slot})
 	r.cfg.Kafka.OnBatch = r.metrics.acknowledged

@@ -32,6 +32,10 @@ func (r *Relay) run(ctx context.Context) error {
 		return claimError(err)
 	}
 	r.proven.Store(true)
+	if err := r.hearFirst(ctx); err != nil {
+		stream.Abort()
+		return err
+	}
 	source := lsn.SourceOf(system.ID, base.databaseOID)
 	settings, uncertain, err := r.producerConfig(ctx, store, row, source)
 	if err != nil {
@@ -49,6 +53,7 @@ func (r *Relay) run(ctx context.Context) error {
 	flow := &flow{
 		cfg:       r.cfg,
 		progress:  r.progress,
+		orders:    r.orders,
 		publisher: producer,
 		admit:     r.progress.admit,
 		decoder:   decoder.New(),

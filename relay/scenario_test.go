@@ -72,6 +72,7 @@ type stage struct {
 	poison  string
 	present map[string]bool // keys of events that are in Kafka already
 	trouble *kafka.Trouble
+	refused kafka.Withdrawn // the record that halts a partition
 	cluster string
 	acks    []kafka.Ack
 
@@ -114,7 +115,7 @@ func (s *stage) newFlow(saved lsn.End) *flow {
 	progress := newProgress(zap.NewNop())
 	progress.begin(checkpoint.Row{LSN: saved, KafkaClusterID: "main"})
 	return &flow{
-		cfg: cfg, progress: progress, publisher: s, admit: progress.admit, decoder: decoder.New(),
+		cfg: cfg, progress: progress, orders: newOrders(), publisher: s, admit: progress.admit, decoder: decoder.New(),
 		routes:   newRoutes(cfg, nil, newMetrics(prometheus.NewRegistry())),
 		window:   checkpoint.NewWindow(saved, cfg.MaxMessages, cfg.MaxTransactions),
 		identity: lsn.Identity{Source: 0xabcd},
@@ -187,9 +188,33 @@ func (s *stage) do(words []string) {
 	case "trouble":
 		s.trouble = nil
 		if len(args) > 0 {
-			s.trouble = &kafka.Trouble{Kind: kafka.Kind(args[0]), Topic: "t", Partition: -1}
+			s.trouble = &kafka.Trouble{Kind: kafka.Kind(args[0]), Topic: "outbox.event.order", Partition: -1}
 		}
 		s.signal()
+	case "dead-letter":
+		s.flow.cfg.DeadLetterTopic = args[0]
+	case "pause":
+		s.flow.orders.take([]checkpoint.Request{{ID: 1, Kind: checkpoint.Pause, By: "ann", Reason: "maintenance"}}, 0)
+		s.Wake()
+	case "resume":
+		s.flow.orders.take([]checkpoint.Request{{ID: 1, Kind: checkpoint.Pause, Done: true}, {ID: 2, Kind: checkpoint.Resume}}, 0)
+		s.signal()
+	case "skip": // commit and ordinal
+		id := lsn.Identity{Source: 0xabcd, Commit: lsn.Start(s.end(args[0])), Time: s.start.UnixMicro(), Ordinal: uint32(s.number(args[1]))}
+		s.flow.orders.take([]checkpoint.Request{{ID: 3, Kind: checkpoint.Skip, Event: id.String(), By: "ann"}}, 0)
+		s.signal()
+		s.Wake()
+	case "refuse": // the brokers refuse a record that was appended: transaction, commit, ordinal
+		id := lsn.Identity{Source: 0xabcd, Commit: lsn.Start(s.end(args[1])), Time: s.start.UnixMicro(), Ordinal: uint32(s.number(args[2]))}
+		s.trouble = &kafka.Trouble{Kind: kafka.KindRecordTooLarge, Topic: "outbox.event.order", Event: id, Err: errors.New("MESSAGE_TOO_LARGE")}
+		s.refused = kafka.Withdrawn{Tx: uint64(s.number(args[0])), Message: router.Message{Topic: s.trouble.Topic, Key: []byte("k"),
+			Value: []byte("large"), Identity: id, Headers: []router.Header{{Name: "id", Value: []byte("7")}, {Name: router.HeaderPosition}}}}
+		s.signal()
+		s.Wake()
+	case "outcomes":
+		for id, outcome := range s.flow.orders.outcomes() {
+			s.logf("request %d: %s", id, outcome)
+		}
 	case "cluster":
 		s.cluster = strings.Join(args, " ")
 		s.signal()
@@ -316,7 +341,7 @@ func (s *stage) Append(m *router.Message, tx uint64) (kafka.Status, error) {
 		return kafka.Suppressed, nil
 	case s.poison != "":
 		return 0, &kafka.PoisonError{Reason: s.poison, Topic: m.Topic}
-	case s.trouble != nil:
+	case s.trouble != nil && s.trouble.Topic == m.Topic:
 		return kafka.Pending, nil
 	case s.room == 0:
 		return kafka.Full, nil
@@ -324,6 +349,11 @@ func (s *stage) Append(m *router.Message, tx uint64) (kafka.Status, error) {
 		s.room--
 	}
 	s.logf("append tx %d: %s %s %s", tx, m.Topic, m.Key, m.Headers[len(m.Headers)-1].Value)
+	for _, h := range m.Headers {
+		if strings.HasPrefix(h.Name, "walrelay.") && h.Name != router.HeaderPosition {
+			s.logf("  %s: %s", h.Name, h.Value)
+		}
+	}
 	return kafka.Appended, nil
 }
 
@@ -343,6 +373,17 @@ func (s *stage) Trouble() (kafka.Trouble, bool) {
 }
 
 func (s *stage) ClusterID() string { return s.cluster }
+
+func (s *stage) Withdraw(topic string, _ int32) (kafka.Withdrawn, bool) {
+	if s.refused.Tx == 0 {
+		return kafka.Withdrawn{}, false
+	}
+	s.logf("withdraw from %s", topic)
+	s.trouble = nil
+	taken := s.refused
+	s.refused = kafka.Withdrawn{}
+	return taken, true
+}
 
 func (s *stage) Resumed(int) ([]lsn.Identity, int) {
 	s.logf("resumed")

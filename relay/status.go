@@ -63,7 +63,7 @@ func (p *progress) status(slot slotView, now time.Time) Status {
 }
 
 func (p *progress) live(state State, now time.Time) bool {
-	return state != Streaming && state != Halted || now.Sub(time.Unix(0, p.turned.Load())) < deadAfter
+	return state != Streaming && state != Halted && state != Paused || now.Sub(time.Unix(0, p.turned.Load())) < deadAfter
 }
 
 func (p *progress) ready(state State, reason string, now time.Time) bool {

@@ -102,7 +102,7 @@ func TestInitBadInput(t *testing.T) {
 		{"other table", []string{strings.Replace(outbox, "outbox", "events", 1)}, nil, nil,
 			exitPerson, "walrelay: outbox table public.outbox does not exist", "public.events"},
 		{"table without the columns", []string{`CREATE TABLE outbox (id int, body text)`}, nil, nil,
-			exitPerson, "walrelay: the table does not fit its mapping: ", "no column \"aggregateid\"; the table has id, body, columns.payload: "},
+			exitPerson, "walrelay: the outbox table does not fit its mapping: ", "no column \"aggregateid\"; the table has id, body"},
 		{"unlogged table", []string{strings.Replace(outbox, "TABLE", "UNLOGGED TABLE", 1)}, nil, nil,
 			exitPerson, "walrelay: table public.outbox is unlogged", "SET LOGGED"},
 		{"view", []string{`CREATE VIEW outbox AS SELECT 1 AS id`}, nil, nil,

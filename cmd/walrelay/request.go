@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/lsn"
+)
+
+// outcomeWait is how long a command waits for the relay to answer; it looks every two seconds.
+const outcomeWait = 10 * time.Second
+
+func (p *program) pauseCommand() *cobra.Command {
+	return p.requestCommand(checkpoint.Pause, &cobra.Command{
+		Use:   "pause --reason text",
+		Short: "Ask the running relay to publish nothing more; the slot keeps the events",
+		Args:  noArguments,
+	})
+}
+
+func (p *program) resumeCommand() *cobra.Command {
+	return p.requestCommand(checkpoint.Resume, &cobra.Command{
+		Use:   "resume --reason text",
+		Short: "Ask the paused relay to go on",
+		Args:  noArguments,
+	})
+}
+
+func (p *program) skipCommand() *cobra.Command {
+	return p.requestCommand(checkpoint.Skip, &cobra.Command{
+		Use:   "skip event --reason text",
+		Short: "Ask the relay to leave out one event that halts it",
+		Long: `Ask the relay to leave out one event. The event is named as the status and the log name it,
+source:commit:time:ordinal. The request waits until the event comes; walrelay.request keeps who asked, why, and what
+became of it.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
+				return &usageError{cmd.CommandPath(), err}
+			}
+			if _, err := lsn.ParseIdentity(args[0]); err != nil {
+				return &usageError{cmd.CommandPath(), err}
+			}
+			return nil
+		},
+	})
+}
+
+// requestCommand gives a command that writes a request its flag and its work.
+func (p *program) requestCommand(kind checkpoint.RequestKind, cmd *cobra.Command) *cobra.Command {
+	var reason string
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if strings.TrimSpace(reason) == "" {
+			return &usageError{cmd.CommandPath(), errors.New("--reason: say why, for the record")}
+		}
+		settings, err := p.loadWithoutKafka(cmd)
+		if err != nil {
+			return err
+		}
+		ctx, stop := p.untilSignal(cmd.Context(), nil)
+		defer stop()
+		address, err := settings.Postgres.SQL()
+		if err != nil {
+			return err
+		}
+		conn, err := pgx.ConnectConfig(ctx, address)
+		if err != nil {
+			return fmt.Errorf("connect to Postgres: %w", err)
+		}
+		defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the server notices either way
+		slot, _ := settings.Postgres.Names(address.Database)
+		return p.request(ctx, conn, slot, kind, strings.Join(args, ""), reason)
+	}
+	return cmd
+}
+
+// request writes a request and waits a while for what becomes of it.
+func (p *program) request(ctx context.Context, conn *pgx.Conn, slot string, kind checkpoint.RequestKind, event, reason string) error {
+	id, err := checkpoint.Ask(ctx, conn, slot, kind, event, reason)
+	if err != nil {
+		return err
+	}
+	ticker := time.NewTicker(200 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.Now().Add(outcomeWait)
+	for time.Now().Before(deadline) {
+		outcome, err := checkpoint.Outcome(ctx, conn, id)
+		if err != nil {
+			return err
+		}
+		if outcome != "" {
+			_, err = fmt.Fprintln(p.out, outcome)
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+	_, err = fmt.Fprintf(p.out, "asked (request %d); no relay of slot %s has done it yet\n", id, slot)
+	return err
+}
