@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,14 +22,20 @@ type slotView struct {
 }
 
 // monitor looks at the slot from outside and hears what people ask for, over a connection of its own. A server that
-// does not answer it shows in the stream as well, so it only waits.
+// does not answer it shows in the stream as well, so it only waits. It ends the run when the relay must not go on.
 func (r *Relay) monitor(ctx context.Context) error {
 	ticker := time.NewTicker(ordersInterval)
 	defer ticker.Stop()
 	var conn *pgx.Conn
 	var looked time.Time
 	for {
-		if err := r.attend(ctx, &conn, &looked); err != nil && ctx.Err() == nil {
+		err := r.attend(ctx, &conn, &looked)
+		var stop *StopError
+		if errors.As(err, &stop) {
+			closeConn(conn)
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
 			r.log.Debug("slot and requests cannot be looked at", zap.Error(err))
 		}
 		select {
@@ -62,11 +69,15 @@ func (r *Relay) attend(ctx context.Context, conn **pgx.Conn, looked *time.Time) 
 }
 
 func (r *Relay) look(ctx context.Context, conn *pgx.Conn) error {
-	var end string
+	var end, standbyNames string
 	view := slotView{name: r.cfg.Postgres.Slot}
-	err := conn.QueryRow(ctx, `SELECT pg_current_wal_lsn()::text, coalesce(pg_current_wal_lsn() - restart_lsn, 0)::bigint
-		FROM pg_replication_slots WHERE slot_name = $1`, view.name).Scan(&end, &view.retained)
+	err := conn.QueryRow(ctx, `SELECT pg_current_wal_lsn()::text, coalesce(pg_current_wal_lsn() - restart_lsn, 0)::bigint,
+		current_setting('synchronous_standby_names')
+		FROM pg_replication_slots WHERE slot_name = $1`, view.name).Scan(&end, &view.retained, &standbyNames)
 	if err != nil {
+		return err
+	}
+	if err := r.notSynchronous(standbyNames); err != nil {
 		return err
 	}
 	position, err := lsn.ParseEnd(end)

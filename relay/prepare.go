@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -39,6 +40,9 @@ func (r *Relay) prepare(ctx context.Context) (base, error) {
 	if err != nil {
 		return base{}, err
 	}
+	if err := r.notSynchronous(prepared.Server.SynchronousStandbyNames); err != nil {
+		return base{}, err
+	}
 	r.cfg.Postgres.Slot, r.cfg.Postgres.Publication = prepared.Slot, prepared.Publication
 	r.slot.Store(&slotView{name: prepared.Slot})
 	b := base{
@@ -53,6 +57,20 @@ func (r *Relay) prepare(ctx context.Context) (base, error) {
 	r.log.Info("database is ready", zap.String("slot", prepared.Slot), zap.String("publication", prepared.Publication),
 		zap.Strings("tables", r.cfg.TableNames()), zap.Int("server_version", prepared.Server.Version))
 	return b, nil
+}
+
+// notSynchronous refuses to be waited for: a synchronous standby that confirms only what Kafka has acknowledged would
+// hold up every commit of every application, and with them the saves without which it confirms nothing.
+func (r *Relay) notSynchronous(standbyNames string) error {
+	name := r.cfg.Postgres.ApplicationName()
+	if !replication.WaitsFor(standbyNames, name) {
+		return nil
+	}
+	return &StopError{
+		Reason: fmt.Sprintf("synchronous_standby_names is %q, which takes this relay (application_name %s) for a synchronous standby: "+
+			"every commit would wait for Kafka", standbyNames, name),
+		Remedy: "name your standbys there instead of *, then SELECT pg_reload_conf()",
+	}
 }
 
 // TableNames are the names of the outbox tables.

@@ -469,3 +469,38 @@ func (w *world) insertOn(url string, n int) {
 	other.insert(n)
 	w.next = other.next
 }
+
+// As a synchronous standby the relay would hold up every commit of the database, with Kafka behind it.
+func TestRelayIsNoSynchronousStandby(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t, pgtest.Options{})
+	w := newWorld(t, s)
+	set := func(names string) {
+		w.exec("set synchronous_commit = local")
+		w.exec("alter system set synchronous_standby_names = '" + names + "'")
+		w.exec("select pg_reload_conf()")
+	}
+	set("*")
+	r := w.start(w.config())
+	err := <-r.done
+	r.done <- err
+	if err == nil || !strings.Contains(err.Error(), "synchronous standby") {
+		t.Fatalf("at the start: %v", err)
+	}
+
+	set("")
+	r = w.start(w.config())
+	r.state(Streaming)
+	set("FIRST 1 (walrelay, other)")
+	select {
+	case err := <-r.done:
+		r.done <- err
+		if err == nil || !strings.Contains(err.Error(), "synchronous standby") {
+			t.Errorf("while running: %v", err)
+		}
+	case <-time.After(3 * monitorInterval):
+		t.Fatal("the relay goes on")
+	}
+	set("")
+	w.insert(1) // commits are not held up
+}

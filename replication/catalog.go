@@ -44,7 +44,7 @@ type Server struct {
 	MaxSlotWALKeepSize int64
 	// WALSenderTimeout is the server's own; 0: none. The stream sets another one for itself.
 	WALSenderTimeout time.Duration
-	// SynchronousStandbyNames is the setting of that name, see WaitsFor.
+	// SynchronousStandbyNames is the setting of that name, see the function WaitsFor.
 	SynchronousStandbyNames string
 	// SynchronizedStandbySlots names the standbys that must have the WAL before we get it (17 and later).
 	SynchronizedStandbySlots string
@@ -117,10 +117,11 @@ func (s *Server) Usable() error {
 // standbyName is one word of synchronous_standby_names: quoted, or not.
 var standbyName = regexp.MustCompile(`"(?:[^"]|"")*"|[^\s,()"]+`)
 
-// WaitsFor tells whether commits on this server may wait for the stream of the given application_name, as if it
-// were a synchronous standby. Streaming would then block every commit, the save of our own row first of all.
-func (s *Server) WaitsFor(applicationName string) bool {
-	for _, word := range standbyName.FindAllString(s.SynchronousStandbyNames, -1) {
+// WaitsFor tells whether, with this synchronous_standby_names, commits may wait for the stream of the given
+// application_name as if it were a synchronous standby. Streaming would then block every commit, the save of our own
+// row first of all.
+func WaitsFor(standbyNames, applicationName string) bool {
+	for _, word := range standbyName.FindAllString(standbyNames, -1) {
 		name := word
 		if strings.HasPrefix(word, `"`) {
 			name = strings.ReplaceAll(word[1:len(word)-1], `""`, `"`)

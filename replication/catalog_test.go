@@ -82,7 +82,11 @@ func TestStandbyIsWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	standby := pgtest.Start(t, pgtest.Options{Dir: dir})
-	_, err := Setup(t.Context(), Config{URL: standby.URL("postgres")}, SetupOptions{})
+	server, err := InspectServer(t.Context(), connectSQL(t, standby.URL("postgres")))
+	if err != nil || !server.InRecovery || server.Timeline != 0 || !errors.Is(server.Usable(), ErrStandby) {
+		t.Errorf("server %+v, %v, usable: %v", server, err, server.Usable())
+	}
+	_, err = Setup(t.Context(), Config{URL: standby.URL("postgres")}, SetupOptions{})
 	if !errors.Is(err, ErrStandby) || Classify(err) == Stop {
 		t.Errorf("got %v, want %v, which is waited for", err, ErrStandby)
 	}
@@ -108,7 +112,7 @@ func TestWaitsFor(t *testing.T) {
 	}
 	for _, test := range tests {
 		s := Server{SynchronousStandbyNames: test.setting}
-		if got := s.WaitsFor("walrelay/a"); got != test.want {
+		if got := WaitsFor(s.SynchronousStandbyNames, "walrelay/a"); got != test.want {
 			t.Errorf("%s: %v, want %v", test.setting, got, test.want)
 		}
 	}

@@ -107,5 +107,5 @@ func (s Script) grants() string {
 		"-- CREATE ROLE %[2]s LOGIN REPLICATION PASSWORD '...';  (RDS: GRANT rds_replication TO %[2]s;)\n"+
 		"%[1]sGRANT USAGE ON SCHEMA walrelay TO %[2]s;\n"+
 		"%[1]sGRANT SELECT ON walrelay.schema_version TO %[2]s;\n"+
-		"%[1]sGRANT SELECT, UPDATE ON walrelay.checkpoint TO %[2]s;\n", comment, name)
+		"%[1]sGRANT SELECT, UPDATE ON walrelay.checkpoint, walrelay.request TO %[2]s;\n", comment, name)
 }

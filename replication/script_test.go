@@ -69,7 +69,7 @@ func made(t *testing.T, url string, p *Prepared) everything {
 	return e
 }
 
-// A role with no more than the script's grants can start and save, and cannot read the outbox.
+// A role with no more than the script's grants can start, save and obey, and cannot read the outbox.
 func TestScriptRole(t *testing.T) {
 	pgtest.EachVersion(t, func(t *testing.T, s *pgtest.Server) {
 		t.Parallel()
@@ -97,7 +97,18 @@ func TestScriptRole(t *testing.T) {
 		if err := store.Save(t.Context(), row); err != nil {
 			t.Error(err)
 		}
-		if _, err := connectSQL(t, asRelay).Exec(t.Context(), `SELECT FROM public.outbox`); err == nil {
+		operator, relay := connectSQL(t, url), connectSQL(t, asRelay)
+		request, err := checkpoint.Ask(t.Context(), operator, slot, checkpoint.Pause, "", "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pending, err := checkpoint.Pending(t.Context(), relay, slot); err != nil || len(pending) != 1 {
+			t.Errorf("requests %v, %v; want the one that was made", pending, err)
+		}
+		if err := checkpoint.Done(t.Context(), relay, request, "done"); err != nil {
+			t.Error(err)
+		}
+		if _, err := relay.Exec(t.Context(), `SELECT FROM public.outbox`); err == nil {
 			t.Error("the role can read the outbox: it has more than the script's grants")
 		}
 	})

@@ -222,7 +222,7 @@ func (s *setup) migrate(ctx context.Context) error {
 		s.there("schema %s", migrations.Schema)
 		return nil
 	}
-	if false {
+	if s.found.row != nil && !s.o.Init {
 		return &SetupError{
 			Problem: "the tables of schema walrelay are older than this walrelay",
 			Remedy:  "run walrelay init",

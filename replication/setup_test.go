@@ -185,7 +185,9 @@ func TestSlotTimeout(t *testing.T) {
 		url := withOutbox(t, s)
 		cfg := Config{URL: url}
 		writer := openTransaction(t, url)
-		_, err := Setup(t.Context(), cfg, SetupOptions{SlotTimeout: 300 * time.Millisecond})
+		ctx, cancel := context.WithDeadline(t.Context(), soon())
+		defer cancel()
+		_, err := Setup(ctx, cfg, SetupOptions{SlotTimeout: 300 * time.Millisecond})
 		if want := fmt.Sprintf("process %d", writer.PgConn().PID()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want the blocking %s named", err, want)
 		}
