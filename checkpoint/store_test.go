@@ -53,7 +53,9 @@ func TestLife(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want := checkpoint.Row{Slot: slot, State: checkpoint.Creating, SystemID: id, Timeline: timeline}
+		want := checkpoint.Row{
+			Slot: slot, State: checkpoint.Creating, SystemID: id, Timeline: timeline, ProducerID: checkpoint.NoProducer,
+		}
 		same(t, want, load())
 
 		if err := store.MarkReady(t.Context(), slot, 0x100); err != nil {
@@ -69,7 +71,7 @@ func TestLife(t *testing.T) {
 		same(t, want, before)
 
 		want.Epoch, want.LSN, want.State = 1, 0x200, checkpoint.Clean
-		want.CommitTime, want.KafkaClusterID = time.UnixMicro(1767225600123456), "cluster"
+		want.CommitTime, want.KafkaClusterID, want.ProducerID = time.UnixMicro(1767225600123456), "cluster", 0
 		if err := store.Save(t.Context(), want); err != nil {
 			t.Fatal(err)
 		}
@@ -77,6 +79,7 @@ func TestLife(t *testing.T) {
 
 		keepalive := checkpoint.Row{ // a position without a commit time, from a relay that has not met Kafka yet
 			Slot: slot, State: checkpoint.Clean, SystemID: id, Timeline: timeline, Epoch: 1, LSN: 0x300,
+			ProducerID: checkpoint.NoProducer,
 		}
 		if err := store.Save(t.Context(), keepalive); err != nil {
 			t.Fatal(err)

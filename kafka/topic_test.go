@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/segmentio/kafka-go/protocol/produce"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -454,4 +455,60 @@ func heap() int {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc)
+}
+
+// A pause is meant for the leader that asked for it: with another leader, or a newer term of the same one, it ends.
+func TestPauseEndsWithANewLeader(t *testing.T) {
+	for name, change := range map[string]func(*metadata.Response){
+		"another leader": func(news *metadata.Response) { news.Topics[0].Partitions[0].LeaderID = 2 },
+		"a newer term":   func(*metadata.Response) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, Config{}, 1)
+			pt := d.topics["orders"].partitions[0]
+			wantStatus(t, d.Producer, record("orders", "k", "v"), Appended)
+			for range 5 {
+				d.lane.take(time.Now())
+				answer := answerOf(6)
+				if err := d.lane.settle(answer); err != nil || pt.place != paused {
+					t.Fatalf("not paused after NOT_LEADER: %v", err)
+				}
+				pt.pauseUntil = time.Now()
+				d.lane.b.resume(time.Now())
+			}
+			d.lane.take(time.Now())
+			if err := d.lane.settle(answerOf(6)); err != nil || pt.place != paused || time.Until(pt.pauseUntil) < maxBackoff/2 {
+				t.Fatalf("paused until %v: %v", pt.pauseUntil, err)
+			}
+			d.tell(t, metadataOf("orders", 1, 0))
+			if pt.place != paused {
+				t.Fatal("the pause ended without news")
+			}
+			news := metadataOf("orders", 1, 1)
+			news.Brokers = append(news.Brokers, metadata.ResponseBroker{NodeID: 2, Host: "localhost", Port: 9093})
+			change(news)
+			d.tell(t, news)
+			if pt.place != ready || pt.failures != 0 || pt.broker.id != news.Topics[0].Partitions[0].LeaderID {
+				t.Errorf("place %d, %d failures, broker %d", pt.place, pt.failures, pt.broker.id)
+			}
+		})
+	}
+}
+
+func answerOf(code int16) *produce.Response {
+	return &produce.Response{Topics: []produce.ResponseTopic{{Topic: "orders", Partitions: []produce.ResponsePartition{{ErrorCode: code}}}}}
+}
+
+// An answer that leaves a partition out tells nothing: the batch is sent again as it is.
+func TestAnswerWithoutThePartition(t *testing.T) {
+	d := newDesk(t, Config{}, 1)
+	pt := d.topics["orders"].partitions[0]
+	wantStatus(t, d.Producer, record("orders", "k", "v"), Appended)
+	d.lane.take(time.Now())
+	if err := d.lane.settle(&produce.Response{}); err != nil {
+		t.Fatal(err)
+	}
+	if pt.place != paused || !pt.head.uncertain || d.Flushed() {
+		t.Errorf("place %d, uncertain %v", pt.place, pt.head.uncertain)
+	}
 }

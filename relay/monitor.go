@@ -86,13 +86,11 @@ func (r *Relay) look(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// connectSQL opens an ordinary connection under our name. It never waits for a synchronous standby, see
-// checkpoint.NewStore.
+// connectSQL opens an ordinary connection under our name.
 func (r *Relay) connectSQL(ctx context.Context) (*pgx.Conn, error) {
 	config, err := r.cfg.Postgres.SQL()
 	if err != nil {
 		return nil, err
 	}
-	config.RuntimeParams["synchronous_commit"] = "local"
 	return pgx.ConnectConfig(ctx, config)
 }

@@ -12,13 +12,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// SQL is the configuration of an ordinary connection to the same database.
+// SQL is the configuration of an ordinary connection to the same database. Its commits never wait for a synchronous
+// standby: that can be this very relay.
 func (c *Config) SQL() (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(c.URL)
 	if err != nil {
 		return nil, urlError(err)
 	}
 	config.RuntimeParams["application_name"] = c.ApplicationName()
+	config.RuntimeParams["synchronous_commit"] = "local"
 	c.adapt(&config.Config)
 	return config, nil
 }

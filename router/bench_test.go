@@ -14,6 +14,7 @@ var benchCases = []struct {
 		outbox(jsonb("", benchPayload), col{name: "n", oid: oidInt4, modifier: -1, value: "42"})},
 	{"bytea", Config{}, outbox(col{oid: oidBytea, modifier: -1, value: `\x000000002a0203616263000000002a0203616263000000002a0203616263`})},
 	{"json string", Config{Key: KeyFormat{Format: "json"}, Value: ValueFormat{Format: "json"}}, outbox(jsonb("", benchPayload))},
+	{"emoji", Config{Value: ValueFormat{Format: "json"}}, outbox(text("", "😀😀"))},
 	{"expanded", Config{Value: ValueFormat{Format: "json", Expand: true}}, outbox(jsonb("", benchPayload))},
 	{"envelope", Config{Value: ValueFormat{Format: "json", Expand: true}, Placements: []string{"type:envelope"}}, outbox(jsonb("", benchPayload))},
 }

@@ -81,15 +81,6 @@ type columnType struct {
 // verbatim tells whether plain and simple style write what Postgres sends.
 func (t columnType) verbatim() bool { return t.kind == kindText || t.kind == kindInt }
 
-// isString tells whether Connect sees a string: only then can a payload be blank, expanded or routed by.
-func (t columnType) isString() bool {
-	switch t.kind {
-	case kindText, kindBase64, kindBase64URL, kindHex, kindTimestamptz, kindTimetz:
-		return true
-	}
-	return t.unit == unitISO
-}
-
 // base resolves a domain, and a domain over a domain.
 func (c Catalog) base(oid uint32, modifier int32) (uint32, int32) {
 	for range maxDomainDepth {

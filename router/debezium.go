@@ -180,13 +180,14 @@ func (d *debezium) placements(property string) {
 		return
 	}
 	placements, problems := ParsePlacements([]string{value})
-	for _, p := range placements {
-		d.enveloped = d.enveloped || p.Place == PlaceEnvelope
-	}
-	d.config.Placements = []string{value}
 	if len(problems) > 0 {
+		d.config.Placements = []string{value}
 		d.find(property, Invalid, "%v", problems[0])
 		return
+	}
+	for _, p := range placements {
+		d.config.Placements = append(d.config.Placements, p.String())
+		d.enveloped = d.enveloped || p.Place == PlaceEnvelope
 	}
 	d.find(property, Translated, "placements")
 }

@@ -81,7 +81,8 @@ func optional(w *writer, row *decoder.Row) ([]byte, error) {
 }
 
 // expand makes a header of each member of a JSON object: a string as its text, null as a null value, anything else as
-// JSON without insignificant whitespace. JSON null means no headers.
+// JSON without insignificant whitespace. JSON null means no headers. walrelay.lsn is left out: an application that hands on
+// the headers of a record it consumed must not forge the position of the new one.
 func (h *headerWriter) expand(doc []byte, m *Message) error {
 	object, ok := openObject(doc)
 	if !ok {
@@ -100,6 +101,8 @@ func (h *headerWriter) expand(doc []byte, m *Message) error {
 		name := h.names.get(m.rendered(start))
 		start = len(m.scratch)
 		switch {
+		case name == HeaderPosition:
+			continue
 		case value[0] == '"':
 			m.scratch = appendUnquoted(m.scratch, value)
 		case string(value) == "null":

@@ -26,7 +26,8 @@ func appendJSONEscaped[T string | []byte](dst []byte, text T) []byte {
 		dst = append(dst, text[start:i]...)
 		size := 1
 		if c >= 0xF0 {
-			dst, size = appendSurrogates(dst, []byte(text[i:min(i+utf8.UTFMax, len(text))]))
+			var char [utf8.UTFMax]byte
+			dst, size = appendSurrogates(dst, char[:copy(char[:], text[i:])])
 		} else {
 			dst = appendEscape(dst, c)
 		}

@@ -119,6 +119,35 @@ func TestRenderings(t *testing.T) {
 	}
 }
 
+// Types of users are known from the catalog only.
+func TestUserTypes(t *testing.T) {
+	t.Parallel()
+	known := Catalog{Types: map[uint32]TypeInfo{
+		20001: {Base: oidNumeric, BaseModifier: 10<<16 + 2 + 4},
+		20002: {Base: 20001, BaseModifier: -1},
+		20003: {Enum: []string{"a", `b"`}},
+		20004: {Element: 20003},
+		20005: {Base: 20005},
+	}}
+	for oid, want := range map[uint32]string{
+		20001: `"BOI="`, 20002: `"BOI="`, 20003: `"12.50"`, 20004: "", 20005: `"12.50"`, 20006: `"12.50"`,
+	} {
+		base, modifier := known.base(oid, -1)
+		typ, ok := known.columnType(base, modifier, Config{}.resolved(nil).Types)
+		got, err := typ.append(nil, []byte("12.50"), styleJSON, false)
+		if !ok || string(got) != want || (err == nil) != (want != "") {
+			t.Errorf("type %d: %s (%v, %v), want %s", oid, got, ok, err, want)
+		}
+	}
+	enum, _ := known.columnType(20004, -1, Types{})
+	if got, want := enum.schema.json(true)+"}", `{"type":"array","items":{"type":"string","optional":true,"name":"io.debezium.data.Enum","version":1,"parameters":{"allowed":"a,b\""}},"optional":true}`; got != want {
+		t.Errorf("schema %s, want %s", got, want)
+	}
+	if got, err := enum.append(nil, []byte(`{a,"b\""}`), styleJSON, false); err != nil || string(got) != `["a","b\""]` {
+		t.Errorf("enum array: %s (%v)", got, err)
+	}
+}
+
 // A value that Postgres cannot have printed is poison, never a wrong value.
 func TestRenderingsOfNonsense(t *testing.T) {
 	t.Parallel()

@@ -103,6 +103,7 @@ func TestEventRouter(t *testing.T) {
 		{"tombstone: U+00A0 is not blank", Config{Value: ValueFormat{TombstoneOnEmpty: true}}, outbox(text("", "\u00a0")), value("\u00a0")},
 		{"tombstone: an empty bytea is not blank", Config{Value: ValueFormat{TombstoneOnEmpty: true}}, outbox(col{oid: oidBytea, modifier: -1, value: `\x`}), value("")},
 		{"tombstone: a bytea written as text is", Config{Value: ValueFormat{TombstoneOnEmpty: true}, Types: Types{Binary: "base64"}}, outbox(col{oid: oidBytea, modifier: -1, value: `\x`}), value("NULL")},
+		{"tombstone: NULL", Config{Value: ValueFormat{Format: "json", TombstoneOnEmpty: true}}, outbox(jsonb("", nil)), value("NULL")},
 		{"null payload", Config{}, outbox(jsonb("", nil)), value("NULL")},
 		{"null payload as JSON", Config{Value: jsonValue(false)}, outbox(jsonb("", nil)), value("null")},
 		{"canExpandJsonPayloadIfConfigured", Config{Value: jsonValue(true)}, outbox(jsonb("", `{"a": {"b": [1, 2.50, null, "x y"]}, "c": []}`)),
@@ -181,13 +182,13 @@ func TestValidateReportsEveryProblem(t *testing.T) {
 	t.Parallel()
 	c := Config{
 		Route: Routing{Regex: "(?=x)", NoMatch: "x", DefaultTopic: "t"}, Key: KeyFormat{Format: "x", Schemas: true}, Value: ValueFormat{Format: "raw", Schemas: true},
-		Headers: Headers{Position: "maybe", Schemas: true}, Placements: []string{"a", "type:envelope,x:envelope:type"}, MissingColumn: "x",
+		Headers: Headers{Position: "maybe", Schemas: true}, Placements: []string{"a", "type:envelope,x:envelope:type", "x:header:walrelay.lsn"}, MissingColumn: "x",
 		Filter: Filter{Mode: "drop"}, Types: Types{Time: "x"},
 	}
 	err := c.Validate()
 	for _, want := range []string{
 		"route.regex", "look-ahead", "route.no_match", "route.default_topic", "key.format", "key.schemas", "value.schemas", "headers.position",
-		"headers.schemas", `placement "a"`, "a member \"type\" already", "an envelope is JSON", "missing_column", "filter.mode drop", "types.time",
+		"headers.schemas", `placement "a"`, "a member \"type\" already", "an envelope is JSON", "is walrelay's own", "missing_column", "filter.mode drop", "types.time",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not in the report: %s", want)
@@ -273,6 +274,23 @@ func TestRowThatDoesNotFit(t *testing.T) {
 	}
 }
 
+// An empty value is not null, whatever the slice behind it.
+func TestEmptyIsNotNull(t *testing.T) {
+	t.Parallel()
+	columns := outbox(text("", ""))
+	rel := relationOf(columns)
+	r, err := Bind(Config{}, rel, Catalog{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := rowOf(rel, columns)
+	row.Columns[2].Data, row.Columns[4].Data = nil, nil
+	var m Message
+	if _, err := r.Route(row, testIdentity, &m); err != nil || m.Key == nil || m.Value == nil {
+		t.Errorf("key %v, value %v, error %v", m.Key, m.Value, err)
+	}
+}
+
 func TestTimestamps(t *testing.T) {
 	t.Parallel()
 	bounds := Bounds{Oldest: 1_000_000_000_000, Newest: 2_000_000_000_000}
@@ -348,7 +366,7 @@ func TestHeadersColumn(t *testing.T) {
 		nil:    nil,
 		"null": nil,
 		"{}":   nil,
-		`{"a": "x\u00e9", "b": null, "c": [1, 2], "d": 1.50, "e": true, "": ""}`: {"a=xé", "b=NULL", "c=[1,2]", "d=1.50", "e=true", "="},
+		`{"a": "x\u00e9", "b": null, "c": [1, 2], "d": 1.50, "walrelay.lsn": "forged", "e": true, "": ""}`: {"a=xé", "b=NULL", "c=[1,2]", "d=1.50", "e=true", "="},
 	} {
 		got := recordOf(published(t, c, outbox(jsonb("", "{}"), jsonb("h", doc)))).Headers
 		if diff := cmp.Diff(append([]string{idHeader}, want...), got); diff != "" {

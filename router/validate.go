@@ -18,6 +18,11 @@ func (c Config) Validate() error {
 	problems = append(problems, topicProblems...)
 	placements, placementProblems := ParsePlacements(c.Placements)
 	problems = append(problems, placementProblems...)
+	for _, p := range placements {
+		if p.Place == PlaceHeader && p.Alias == HeaderPosition {
+			problems = append(problems, fmt.Errorf("placement %q: the header %s is walrelay's own", p, HeaderPosition))
+		}
+	}
 	problems = append(problems, c.validateEnvelope(placements)...)
 	if c.Route.NoMatch == noMatchDefault {
 		if reason := illegalTopic(c.Route.DefaultTopic); reason != "" {

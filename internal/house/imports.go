@@ -30,7 +30,7 @@ var layers = map[string]layer{
 		third: []string{pgx}},
 	"replication": {ours: []string{"lsn"},
 		third: []string{pgx, "github.com/jackc/pglogrepl", zap}},
-	"kafka": {ours: []string{"router"},
+	"kafka": {ours: []string{"router", "lsn"},
 		third: []string{"github.com/segmentio/kafka-go/protocol", "github.com/segmentio/kafka-go/compress", "github.com/segmentio/kafka-go/sasl", zap, group}},
 	"audit": {ours: []string{"kafka", "router", "lsn"},
 		third: []string{pgx}},

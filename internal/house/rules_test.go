@@ -108,14 +108,18 @@ var cases = []struct {
 		"relay/a.go:4: a context is stored in a struct: pass it as first parameter",
 	}},
 	{"sleeps", Sleeps, map[string]string{
-		"relay/a.go":             "package relay\nimport \"time\"\nfunc f() { time.Sleep(1) }\n",
+		"relay/a.go":             "package relay\nimport \"time\"\nfunc f() { for ; ; time.Sleep(1) {} }\n",
 		"relay/a_test.go":        "package relay\nimport tm \"time\"\nfunc g() { tm.Sleep(1) }\n",
-		"relay/scenario_test.go": "package relay\nimport \"time\"\nfunc h() { time.Sleep(1) }\n",
-		"kafka/fault_test.go":    "package kafka\n",
+		"relay/b_test.go":        "package relay\nimport \"time\"\nfunc h() {\nfor ; ; time.Sleep(1) {\ntime.Sleep(2)\n}\n}\n",
+		"relay/c_test.go":        "package relay\nimport \"time\"\nfunc i() {\nsynctest.Test(t, func() { time.Sleep(1) })\nh.inBubble(func() { time.Sleep(1) })\nt.Run(func() { time.Sleep(1) })\n}\n",
+		"relay/scenario_test.go": "package relay\nimport \"time\"\nfunc j() { time.Sleep(1) }\n",
+		"kafka/network_test.go":  "package kafka\n",
 	}, []string{
-		"kafka/fault_test.go: may sleep and does not: take it off the list",
+		"kafka/network_test.go: need not be allowed to sleep: take it off the list",
 		"relay/a.go:3: time.Sleep: wait for a signal, or poll with a deadline",
 		"relay/a_test.go:3: time.Sleep: wait for a signal, or poll with a deadline",
+		"relay/b_test.go:5: time.Sleep: wait for a signal, or poll with a deadline",
+		"relay/c_test.go:6: time.Sleep: wait for a signal, or poll with a deadline",
 	}},
 	{"texts", Texts, map[string]string{
 		"README.md": "TO" + "DO: later\nTO" + "DO(issue 4): later\nFIX" + "ME(issue 4)\nsee ../sha" + "red/design.md\ncd /wo" + "rk/main\n/usr/lib/postgresql\n" +

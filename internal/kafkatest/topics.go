@@ -74,7 +74,7 @@ func CreateTopic(ctx context.Context, bootstrap []string, name string, partition
 		return fmt.Errorf("create topic %s: %w", name, err)
 	}
 	for _, broker := range bootstrap {
-		_, err := awaitTopic(ctx, []string{broker}, name, func(t *kmsg.MetadataResponseTopic) error {
+		err := awaitTopic(ctx, []string{broker}, name, func(t *kmsg.MetadataResponseTopic) error {
 			for _, p := range t.Partitions {
 				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 					return err
@@ -121,20 +121,18 @@ func DeleteTopic(ctx context.Context, bootstrap []string, name string) error {
 }
 
 // awaitTopic polls the metadata of a topic until check returns nil.
-func awaitTopic(ctx context.Context, bootstrap []string, name string, check func(*kmsg.MetadataResponseTopic) error) (*kmsg.MetadataResponseTopic, error) {
-	var topic *kmsg.MetadataResponseTopic
-	err := await(ctx, func() error {
+func awaitTopic(ctx context.Context, bootstrap []string, name string, check func(*kmsg.MetadataResponseTopic) error) error {
+	return await(ctx, func() error {
 		reply, err := metadata(ctx, bootstrap, name)
 		if err != nil {
 			return err
 		}
-		topic = &reply.Topics[0]
+		topic := &reply.Topics[0]
 		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
 			return err
 		}
 		return check(topic)
 	})
-	return topic, err
 }
 
 // await polls until done returns nil.
@@ -190,7 +188,7 @@ func partition(topic *kmsg.MetadataResponseTopic, number int32) (*kmsg.MetadataR
 
 // Leader is the node that leads a partition. While there is none, it waits.
 func (c *Cluster) Leader(ctx context.Context, topic string, number int32) (id int32, err error) {
-	_, err = awaitTopic(ctx, c.answering(), topic, func(t *kmsg.MetadataResponseTopic) error {
+	err = awaitTopic(ctx, c.answering(), topic, func(t *kmsg.MetadataResponseTopic) error {
 		p, err := partition(t, number)
 		if err != nil {
 			return err
@@ -206,7 +204,7 @@ func (c *Cluster) Leader(ctx context.Context, topic string, number int32) (id in
 
 // AwaitInSync waits until all replicas of all partitions of a topic are in sync.
 func (c *Cluster) AwaitInSync(ctx context.Context, topic string) error {
-	_, err := awaitTopic(ctx, c.answering(), topic, func(t *kmsg.MetadataResponseTopic) error {
+	err := awaitTopic(ctx, c.answering(), topic, func(t *kmsg.MetadataResponseTopic) error {
 		for _, p := range t.Partitions {
 			if len(p.ISR) < len(p.Replicas) {
 				return fmt.Errorf("partition %d: %d of %d in sync", p.Partition, len(p.ISR), len(p.Replicas))

@@ -251,6 +251,18 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
+func TestFolderThatPostgresCannotReachIsRefused(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root runs postgres as another account")
+	}
+	dir := filepath.Join(t.TempDir(), "data") // below a folder that only root may enter
+	_, err := Launch(t.Context(), Options{Dir: dir})
+	if err == nil || !strings.Contains(err.Error(), "cannot enter") || !strings.Contains(err.Error(), dir) {
+		t.Errorf("launch in %s: %v, want an error that says why", dir, err)
+	}
+}
+
 func TestVersions(t *testing.T) {
 	for list, want := range map[string]string{"": "18", "all": "14 15 16 17 18", "14,16": "14 16", "15": "15"} {
 		t.Setenv("WALRELAY_POSTGRES_VERSIONS", list)
