@@ -1,0 +1,70 @@
+# Every target works from a fresh clone with Go and make alone; where a tool is missing it says so.
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+FUZZTIME ?= 10s
+# A C compiler is what the race detector needs. CI must have one.
+RACE     ?= $(if $(shell command -v $$(go env CC)),-race,$(if $(CI),$(error no C compiler for the race detector)))
+
+# Two packages at a time: most of them wait for servers, and each server wants memory. Results are never cached, since
+# they depend on servers.
+GOTEST := go test -count=1 -p 2 -timeout 20m
+# Run only with the race detector.
+RACED  := ./relay/... ./kafka/... ./checkpoint/... ./replication/...
+# The rest; e2e and the house rules are stages of their own.
+UNIT   := go list ./... | grep -vE '/(relay|kafka|checkpoint|replication|e2e|internal/house)(/|$$)'
+
+.PHONY: help build test test-unit test-race lint fuzz e2e house bench-quick bench bench-go demo clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## bin/walrelay, one static binary
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/walrelay ./cmd/walrelay
+
+test: ## everything: lint, tests on real servers, short fuzz, race detector, kill loop, house rules
+	@export MAKE='$(MAKE)'; result=0; tools/stages lint house test-unit fuzz test-race e2e || result=1; \
+	command -v java >/dev/null && command -v mvn >/dev/null || echo \
+	'NOTE: java or mvn was not found, so tests on real Apache Kafka may have been SKIPPED. Install Java 17 and Maven.'; \
+	exit $$result
+
+test-unit: ## unit and property tests, and those packages' tests on real servers
+	$(GOTEST) $$($(UNIT))
+
+test-race: ## relay, kafka, checkpoint and replication under the race detector, on real servers
+	@[ -n '$(RACE)' ] || echo 'NOTE: no C compiler, so these tests run WITHOUT the race detector.'
+	$(GOTEST) $(RACE) $(RACED)
+	$(GOTEST) -run Alloc $(RACED)
+
+lint: ## gofmt, go mod tidy, go vet and staticcheck, changing nothing
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
+	go mod tidy -diff
+	go vet ./...
+	go -C deploy/composeconfig vet ./...
+	go -C tools build -o ../bin/ honnef.co/go/tools/cmd/staticcheck
+	bin/staticcheck ./...
+
+fuzz: ## each fuzz target for FUZZTIME (10s)
+	@tools/fuzz $(FUZZTIME)
+
+e2e: ## the real binary on real servers, killed in a loop
+	$(GOTEST) -v -run . ./e2e/...
+
+house: ## imports, budgets, names and what else this code base promises
+	go test -count=1 ./internal/house
+
+bench-quick: ## walrelay beside pg_recvlogical on the same WAL, under 10 minutes; the last line is JSON
+	go run ./bench/cmd/quick
+
+bench: ## the same at leisure: more runs, longer load
+	go run ./bench/cmd/quick -runs 7 -load 60s -idle 60s
+
+bench-go: ## Go benchmarks of the packages
+	go test -run '^$$' -bench . -benchmem ./...
+
+demo: ## orders through a real Postgres and an in-process Kafka, until Ctrl-C
+	go run ./demo
+
+clean: ## what the targets above built
+	rm -rf bin

@@ -1,0 +1,61 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/walrelay/walrelay/internal/kafkatest"
+	"github.com/walrelay/walrelay/internal/pgtest"
+)
+
+// binary is the path of walrelay, built once.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "walrelay-e2e-")
+	if err == nil {
+		binary = filepath.Join(dir, "walrelay")
+		err = build()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	kafkatest.Main(m, pgtest.CloseShared, func() { os.RemoveAll(dir) })
+}
+
+func build() error {
+	cmd := exec.Command("go", "build", "-trimpath", "-o", binary, "../cmd/walrelay")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build walrelay: %w\n%s", err, said)
+	}
+	return nil
+}
+
+// patience is how long a test waits for what should come in a moment.
+const patience = 30 * time.Second
+
+// await polls until holds returns nil.
+func await(t *testing.T, what string, holds func() error) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		err := holds()
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline.C:
+			t.Fatalf("waited in vain: %s: %v", what, err)
+		case <-poll.C:
+		}
+	}
+}
