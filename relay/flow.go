@@ -17,19 +17,29 @@ import (
 
 // Source is the stream of the write-ahead log; *replication.Stream. Tests play scenarios through it.
 type Source interface {
+	// Next is the next frame; false when none came until then.
 	Next(until time.Time) (replication.Frame, bool, error)
+	// Buffered tells whether Next will not have to wait.
 	Buffered() bool
+	// SendStatus tells Postgres what is confirmed, and that we live.
 	SendStatus(end lsn.End, ask bool) error
 }
 
 // Publisher takes messages to Kafka; *kafka.Producer. Tests play scenarios through it.
 type Publisher interface {
+	// Append takes a message of a transaction, without waiting.
 	Append(m *router.Message, tx uint64) (kafka.Status, error)
+	// Acked is what Kafka has acknowledged since the last call.
 	Acked(dst []kafka.Ack) []kafka.Ack
+	// Notify tells that it is worth asking and offering again.
 	Notify() <-chan struct{}
+	// Trouble is why messages do not get through.
 	Trouble() (kafka.Trouble, bool)
+	// Resumed ends the suppression of what the run before has published.
 	Resumed(examples int) (lost []lsn.Identity, total int)
+	// Withdraw takes the record back that halts a partition.
 	Withdraw(topic string, partition int32) (kafka.Withdrawn, bool)
+	// ClusterID is Kafka's, empty until it is known.
 	ClusterID() string
 }
 

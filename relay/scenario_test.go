@@ -141,6 +141,62 @@ func (s *stage) do(words []string) {
 	case "stop":
 		s.stop()
 		s.Wake()
+	case "ack": // transaction, messages
+		s.acks = append(s.acks, kafka.Ack{Tx: uint64(s.number(args[0])), N: int32(s.number(args[1]))})
+		s.signal()
+		s.Wake()
+	case "room": // what the publisher takes from now on
+		s.room = s.number(args[0])
+		s.signal()
+	case "uncertain": // up to a position the run before may have published, and it has these
+		s.flow.uncertain = s.end(args[0])
+		s.present = map[string]bool{}
+		for _, key := range args[1:] {
+			s.present[key] = true
+		}
+	case "poison":
+		s.poison = strings.Join(args, " ")
+	case "trouble":
+		s.trouble = nil
+		if len(args) > 0 {
+			s.trouble = &kafka.Trouble{Kind: kafka.Kind(args[0]), Topic: "outbox.event.order", Partition: -1}
+		}
+		s.signal()
+	case "dead-letter":
+		s.flow.cfg.DeadLetterTopic = args[0]
+	case "refuse": // the brokers refuse a record that was appended: transaction, commit, ordinal
+		id := lsn.Identity{Source: 0xabcd, Commit: lsn.Start(s.end(args[1])), Time: s.start.UnixMicro(), Ordinal: uint32(s.number(args[2]))}
+		s.trouble = &kafka.Trouble{Kind: kafka.KindRecordTooLarge, Topic: "outbox.event.order", Event: id, Err: errors.New("MESSAGE_TOO_LARGE")}
+		s.refused = kafka.Withdrawn{Tx: uint64(s.number(args[0])), Message: router.Message{Topic: s.trouble.Topic, Key: []byte("k"),
+			Value: []byte("large"), Identity: id, Headers: []router.Header{{Name: "id", Value: []byte("7")}, {Name: router.HeaderPosition}}}}
+		s.signal()
+		s.Wake()
+	case "cluster":
+		s.cluster = strings.Join(args, " ")
+		s.signal()
+	case "saved": // the row was written
+		s.flow.progress.saved.Store(uint64(s.end(args[0])))
+		s.Wake()
+	case "sleep":
+		d, err := time.ParseDuration(args[0])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		time.Sleep(d) // in the bubble's time
+	case "state":
+		synctest.Wait()
+		state, _, reason := s.flow.progress.now()
+		s.logf("%s %s", state, reason)
+	case "confirmed":
+		s.logf("%v", lsn.End(s.flow.progress.confirmed.Load()))
+	default:
+		s.send(verb, args)
+	}
+}
+
+// send plays what comes from Postgres.
+func (s *stage) send(verb string, args []string) {
+	switch verb {
 	case "row-of": // a row of another table
 		other := decoder.Relation{ID: 8, Namespace: "public", Name: args[0], Columns: s.relation.Columns}
 		s.frame(pgoutputtest.Relation(other))
@@ -170,29 +226,14 @@ func (s *stage) do(words []string) {
 		for range stormSize + 1 {
 			s.frames <- replication.Frame{Keepalive: true, End: s.end(args[0]), Reply: true}
 		}
-	case "ack": // transaction, messages
-		s.acks = append(s.acks, kafka.Ack{Tx: uint64(s.number(args[0])), N: int32(s.number(args[1]))})
-		s.signal()
-		s.Wake()
-	case "room": // what the publisher takes from now on
-		s.room = s.number(args[0])
-		s.signal()
-	case "uncertain": // up to a position the run before may have published, and it has these
-		s.flow.uncertain = s.end(args[0])
-		s.present = map[string]bool{}
-		for _, key := range args[1:] {
-			s.present[key] = true
-		}
-	case "poison":
-		s.poison = strings.Join(args, " ")
-	case "trouble":
-		s.trouble = nil
-		if len(args) > 0 {
-			s.trouble = &kafka.Trouble{Kind: kafka.Kind(args[0]), Topic: "outbox.event.order", Partition: -1}
-		}
-		s.signal()
-	case "dead-letter":
-		s.flow.cfg.DeadLetterTopic = args[0]
+	default:
+		s.ask(verb, args)
+	}
+}
+
+// ask plays what people ask for.
+func (s *stage) ask(verb string, args []string) {
+	switch verb {
 	case "pause":
 		s.flow.orders.take([]checkpoint.Request{{ID: 1, Kind: checkpoint.Pause, By: "ann", Reason: "maintenance"}}, 0)
 		s.Wake()
@@ -204,35 +245,10 @@ func (s *stage) do(words []string) {
 		s.flow.orders.take([]checkpoint.Request{{ID: 3, Kind: checkpoint.Skip, Event: id.String(), By: "ann"}}, 0)
 		s.signal()
 		s.Wake()
-	case "refuse": // the brokers refuse a record that was appended: transaction, commit, ordinal
-		id := lsn.Identity{Source: 0xabcd, Commit: lsn.Start(s.end(args[1])), Time: s.start.UnixMicro(), Ordinal: uint32(s.number(args[2]))}
-		s.trouble = &kafka.Trouble{Kind: kafka.KindRecordTooLarge, Topic: "outbox.event.order", Event: id, Err: errors.New("MESSAGE_TOO_LARGE")}
-		s.refused = kafka.Withdrawn{Tx: uint64(s.number(args[0])), Message: router.Message{Topic: s.trouble.Topic, Key: []byte("k"),
-			Value: []byte("large"), Identity: id, Headers: []router.Header{{Name: "id", Value: []byte("7")}, {Name: router.HeaderPosition}}}}
-		s.signal()
-		s.Wake()
 	case "outcomes":
 		for id, outcome := range s.flow.orders.outcomes() {
 			s.logf("request %d: %s", id, outcome)
 		}
-	case "cluster":
-		s.cluster = strings.Join(args, " ")
-		s.signal()
-	case "saved": // the row was written
-		s.flow.progress.saved.Store(uint64(s.end(args[0])))
-		s.Wake()
-	case "sleep":
-		d, err := time.ParseDuration(args[0])
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		time.Sleep(d) // in the bubble's time
-	case "state":
-		synctest.Wait()
-		state, _, reason := s.flow.progress.now()
-		s.logf("%s %s", state, reason)
-	case "confirmed":
-		s.logf("%v", lsn.End(s.flow.progress.confirmed.Load()))
 	default:
 		s.t.Fatalf("unknown command %q", verb)
 	}

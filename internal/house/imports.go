@@ -28,7 +28,7 @@ var layers = map[string]layer{
 	"router":  {pure: true, ours: []string{"decoder", "lsn"}},
 	"checkpoint": {ours: []string{"lsn"},
 		third: []string{pgx}},
-	"replication": {ours: []string{"lsn"},
+	"replication": {ours: []string{"migrations", "checkpoint", "decoder", "lsn"}, // the first start makes all of it
 		third: []string{pgx, "github.com/jackc/pglogrepl", zap}},
 	"kafka": {ours: []string{"router", "lsn"},
 		third: []string{"github.com/segmentio/kafka-go/protocol", "github.com/segmentio/kafka-go/compress", "github.com/segmentio/kafka-go/sasl", zap, group}},
