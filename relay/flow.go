@@ -347,19 +347,6 @@ func (f *flow) keepalive(frame replication.Frame) error {
 	return f.status(now, f.progress.mayConfirm())
 }
 
-// certain ends the time in which an event may be in Kafka already. What was found there and did not come again
-// belongs to transactions that the server has lost (a failover to a standby that was behind): nothing is missing
-// in Kafka, but consumers have seen what never was.
-func (f *flow) certain() {
-	f.uncertain = 0
-	if lost, total := f.publisher.Resumed(lostExamples); total > 0 {
-		f.progress.phantoms(lost, total)
-	}
-}
-
-// lostExamples bounds how many events of lost transactions are named.
-const lostExamples = 10
-
 // oversize meets a message that is longer than max_event_bytes. Only its beginning is here.
 func (f *flow) oversize(ctx context.Context, frame replication.Frame) error {
 	f.identity.Ordinal++
