@@ -41,6 +41,8 @@ type Publisher interface {
 	Withdraw(topic string, partition int32) (kafka.Withdrawn, bool)
 	// ClusterID is Kafka's, empty until it is known.
 	ClusterID() string
+	// ProducerID is what Kafka knows the producer by, -1 until it does.
+	ProducerID() int64
 }
 
 // flow is the data's path of one run. One goroutine uses it. It outlives the connection to Postgres: after a
@@ -50,7 +52,7 @@ type flow struct {
 	progress  *progress
 	orders    *orders
 	publisher Publisher
-	admit     func(cluster string) error // once, before the first message
+	admit     func(cluster string, producer int64) (bool, error) // before the first message, until true
 
 	source  Source
 	decoder *decoder.Decoder
@@ -288,17 +290,14 @@ func (f *flow) deliver(ctx context.Context, route *route, row *decoder.Row) erro
 }
 
 // append offers the message. The first one waits until it is known that this is the Kafka cluster that the
-// checkpoint row belongs to.
+// checkpoint row belongs to, and until the row has the producer's id: by that the next run knows whether it can
+// refuse what this one may still send.
 func (f *flow) append(m *router.Message) (kafka.Status, error) {
 	if !f.admitted {
-		cluster := f.publisher.ClusterID()
-		if cluster == "" {
-			return kafka.Pending, nil
-		}
-		if err := f.admit(cluster); err != nil {
+		var err error
+		if f.admitted, err = f.admit(f.publisher.ClusterID(), f.publisher.ProducerID()); err != nil || !f.admitted {
 			return kafka.Pending, err
 		}
-		f.admitted = true
 	}
 	if f.window.Full() {
 		return kafka.Full, nil
@@ -321,6 +320,7 @@ func (f *flow) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return errStopped
 	case <-f.publisher.Notify():
+	case <-f.progress.changed:
 	case <-timer.C:
 	}
 	return f.turn()

@@ -35,18 +35,22 @@ const (
 type progress struct {
 	log *zap.Logger
 
-	receivedEnd atomic.Uint64 // written by the reader
-	confirmed   atomic.Uint64 // written by the reader: acknowledged prefix
-	commitTime  atomic.Int64  // written by the reader: of the last confirmed transaction with events, µs
-	due         atomic.Bool   // set by the reader: events were acknowledged since the last save
-	oldest      atomic.Int64  // written by the reader: commit time of the oldest unconfirmed transaction, µs; 0 = none
-	messages    atomic.Int64  // written by the reader: handed to the producer and not acknowledged
-	turned      atomic.Int64  // written by the reader: unix nanoseconds of the last turn of its loop
-	acked       atomic.Int64  // written by the reader: unix nanoseconds of the last acknowledgement
-	saved       atomic.Uint64 // written by the saver: what Postgres may be told
-	skips       atomic.Uint64 // written by the reader
-	deadLetters atomic.Uint64 // written by the reader
-	poisoned    atomic.Bool   // written by the reader: an event can never be published as it is
+	urgent  chan struct{} // asks the saver to save now; capacity 1
+	changed chan struct{} // tells the reader that the saver has saved; capacity 1
+
+	receivedEnd   atomic.Uint64 // written by the reader
+	confirmed     atomic.Uint64 // written by the reader: acknowledged prefix
+	commitTime    atomic.Int64  // written by the reader: of the last confirmed transaction with events, µs
+	due           atomic.Bool   // set by the reader: events were acknowledged since the last save
+	oldest        atomic.Int64  // written by the reader: commit time of the oldest unconfirmed transaction, µs; 0 = none
+	messages      atomic.Int64  // written by the reader: handed to the producer and not acknowledged
+	turned        atomic.Int64  // written by the reader: unix nanoseconds of the last turn of its loop
+	acked         atomic.Int64  // written by the reader: unix nanoseconds of the last acknowledgement
+	saved         atomic.Uint64 // written by the saver: what Postgres may be told
+	knownProducer atomic.Int64  // written by the saver: the producer id that the row has, or that was waited for long enough
+	skips         atomic.Uint64 // written by the reader
+	deadLetters   atomic.Uint64 // written by the reader
+	poisoned      atomic.Bool   // written by the reader: an event can never be published as it is
 
 	mu        sync.Mutex
 	state     State
@@ -56,7 +60,10 @@ type progress struct {
 }
 
 func newProgress(log *zap.Logger) *progress {
-	return &progress{log: log, state: Starting, since: time.Now()}
+	return &progress{
+		log: log, state: Starting, since: time.Now(),
+		urgent: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+	}
 }
 
 func (p *progress) received(end lsn.End) {
@@ -126,25 +133,37 @@ func (p *progress) begin(row checkpoint.Row) {
 	p.receivedEnd.Store(0)
 	p.due.Store(false)
 	p.poisoned.Store(false)
+	p.knownProducer.Store(row.ProducerID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clusterID = row.KafkaClusterID
 }
 
-// admit refuses a Kafka cluster that is not the one the row's events are in: a relay of another environment
+// admit tells whether the first message may go: the cluster is the row's, and the row has the producer's id. It
+// refuses a Kafka cluster that is not the one the row's events are in: a relay of another environment
 // with this database's address would take the events away from where they belong.
-func (p *progress) admit(cluster string) error {
+func (p *progress) admit(cluster string, producer int64) (bool, error) {
+	if cluster == "" || producer == checkpoint.NoProducer {
+		return false, nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.clusterID != "" && p.clusterID != cluster {
-		return &StopError{
+		return false, &StopError{
 			Reason: fmt.Sprintf("the events of this slot are in Kafka cluster %s, and this is cluster %s", p.clusterID, cluster),
 			Remedy: "point kafka.brokers at the right cluster; if the move is wanted: " +
 				"UPDATE walrelay.checkpoint SET kafka_cluster_id = NULL",
 		}
 	}
 	p.clusterID = cluster
-	return nil
+	if p.knownProducer.Load() == producer {
+		return true, nil
+	}
+	select {
+	case p.urgent <- struct{}{}:
+	default:
+	}
+	return false, nil
 }
 
 // cluster is the Kafka cluster of the events.

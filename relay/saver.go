@@ -45,10 +45,11 @@ func (s *saver) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-s.progress.urgent:
 		case <-ticker.C:
-		}
-		if !s.due() {
-			continue
+			if !s.due() {
+				continue
+			}
 		}
 		if err := s.save(ctx, checkpoint.Ready); err != nil {
 			return err
@@ -81,7 +82,7 @@ func (s *saver) save(ctx context.Context, state checkpoint.State) error {
 	if err == nil {
 		s.row = row
 		s.recovered()
-		s.release(row.LSN)
+		s.release(row.LSN, row.ProducerID)
 		return nil
 	}
 	if final(err) {
@@ -90,7 +91,7 @@ func (s *saver) save(ctx context.Context, state checkpoint.State) error {
 	s.progress.due.Store(true)
 	s.failed(err)
 	if time.Since(s.failing) > unsavedLimit {
-		s.release(lsn.End(s.progress.confirmed.Load()))
+		s.release(lsn.End(s.progress.confirmed.Load()), row.ProducerID)
 	}
 	return nil
 }
@@ -110,7 +111,12 @@ func final(err error) bool {
 	return true
 }
 
-func (s *saver) release(end lsn.End) {
+func (s *saver) release(end lsn.End, producer int64) {
+	s.progress.knownProducer.Store(producer)
+	select {
+	case s.progress.changed <- struct{}{}:
+	default:
+	}
 	if uint64(end) > s.progress.saved.Load() {
 		s.progress.saved.Store(uint64(end))
 		s.wake()

@@ -68,13 +68,14 @@ type stage struct {
 	wakes  chan struct{}
 	notify chan struct{}
 
-	room    int // records that the publisher still takes; negative: no limit
-	poison  string
-	present map[string]bool // keys of events that are in Kafka already
-	trouble *kafka.Trouble
-	refused kafka.Withdrawn // the record that halts a partition
-	cluster string
-	acks    []kafka.Ack
+	room     int // records that the publisher still takes; negative: no limit
+	poison   string
+	present  map[string]bool // keys of events that are in Kafka already
+	trouble  *kafka.Trouble
+	refused  kafka.Withdrawn // the record that halts a partition
+	cluster  string
+	producer int64
+	acks     []kafka.Ack
 
 	stop     context.CancelFunc
 	cancel   context.CancelFunc
@@ -174,6 +175,12 @@ func (s *stage) do(words []string) {
 	case "cluster":
 		s.cluster = strings.Join(args, " ")
 		s.signal()
+	case "producer": // what Kafka knows the producer by
+		s.producer = int64(s.number(args[0]))
+		s.signal()
+	case "identified": // the row has the producer's id
+		s.flow.progress.knownProducer.Store(s.producer)
+		s.flow.progress.changed <- struct{}{}
 	case "saved": // the row was written
 		s.flow.progress.saved.Store(uint64(s.end(args[0])))
 		s.Wake()
@@ -389,6 +396,8 @@ func (s *stage) Trouble() (kafka.Trouble, bool) {
 }
 
 func (s *stage) ClusterID() string { return s.cluster }
+
+func (s *stage) ProducerID() int64 { return s.producer }
 
 func (s *stage) Withdraw(topic string, _ int32) (kafka.Withdrawn, bool) {
 	if s.refused.Tx == 0 {
