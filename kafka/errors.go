@@ -159,7 +159,7 @@ var codes = map[int16]struct {
 	45:  {"OUT_OF_ORDER_SEQUENCE_NUMBER", over},
 	46:  {"DUPLICATE_SEQUENCE_NUMBER", done},
 	47:  {"INVALID_PRODUCER_EPOCH", over},
-	48:  {"INVALID_TXN_STATE", over},
+	48:  {"INVALID_TXN_STATE", wait}, // kfake, for a plain batch while a fence is open; Kafka takes it
 	49:  {"INVALID_PRODUCER_ID_MAPPING", over},
 	51:  {"CONCURRENT_TRANSACTIONS", over},
 	53:  {"TRANSACTIONAL_ID_AUTHORIZATION_FAILED", over},
