@@ -50,7 +50,7 @@ type progress struct {
 	knownProducer atomic.Int64  // written by the saver: the producer id that the row has, or that was waited for long enough
 	skips         atomic.Uint64 // written by the reader
 	deadLetters   atomic.Uint64 // written by the reader
-	poisoned      atomic.Bool   // written by the reader: an event can never be published as it is
+	held          atomic.Bool   // written by the reader: it waits for something, and has set state and reason itself
 
 	mu        sync.Mutex
 	state     State
@@ -110,7 +110,7 @@ func (p *progress) become(state State, reason string) {
 		return // the same attempt goes on, for another reason
 	}
 	log := p.log.Info
-	if state == Halted {
+	if state == Halted || state == Stopped && reason != "" {
 		log = p.log.Error
 	}
 	log("relay is "+string(state), zap.String("state", string(state)), zap.String("reason", reason))
@@ -132,7 +132,7 @@ func (p *progress) begin(row checkpoint.Row) {
 	p.saved.Store(uint64(row.LSN))
 	p.receivedEnd.Store(0)
 	p.due.Store(false)
-	p.poisoned.Store(false)
+	p.held.Store(false)
 	p.knownProducer.Store(row.ProducerID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,7 @@ func (p *progress) cluster() string {
 func (p *progress) note(trouble kafka.Trouble, ok bool) {
 	state, _, reason := p.now()
 	switch {
-	case p.poisoned.Load() || state != Streaming && state != Halted:
+	case p.held.Load() || state != Streaming && state != Halted:
 	case ok && trouble.Halted():
 		p.become(Halted, troubleText(trouble))
 	case ok:
@@ -214,8 +214,20 @@ func skipCommand(id lsn.Identity) string { return fmt.Sprintf("walrelay skip %v 
 
 // halt says that the event with this identity needs a person.
 func (p *progress) halt(id lsn.Identity, err error) {
-	p.poisoned.Store(true)
+	p.held.Store(true)
 	p.become(Halted, fmt.Sprintf("event %v: %v; to leave it out: %s", id, err, skipCommand(id)))
+}
+
+// hold says why the reader can neither publish nor read on; release, that it can again.
+func (p *progress) hold(reason string) {
+	p.held.Store(true)
+	p.become(Streaming, reason)
+}
+
+func (p *progress) release() {
+	if p.held.Swap(false) {
+		p.become(Streaming, "")
+	}
 }
 
 // skipped says that an event was left out by order of a person, and that the relay goes on.
@@ -223,7 +235,7 @@ func (p *progress) skipped(id lsn.Identity, request checkpoint.Request) {
 	p.log.Warn("event skipped", zap.Stringer("event", id), zap.Int64("request", request.ID),
 		zap.String("by", request.By), zap.String("reason", request.Reason))
 	p.skips.Add(1)
-	p.poisoned.Store(false)
+	p.held.Store(false)
 	p.become(Streaming, "")
 }
 

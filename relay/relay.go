@@ -50,12 +50,12 @@ func (r *Relay) Status() Status { return r.progress.status(*r.slot.Load(), time.
 // nil. An error needs a person: *StopError, *replication.SetupError, or a refused password at the first
 // start. Everything else, on either side, is tried again without limit, since the slot keeps the log.
 func (r *Relay) Run(ctx context.Context) error {
-	defer r.progress.become(Stopped, "")
 	var pace backoff
 	for {
 		err := r.run(ctx)
 		switch {
 		case ctx.Err() != nil:
+			r.progress.become(Stopped, "")
 			return nil
 		case r.final(err):
 			r.progress.become(Stopped, err.Error())
@@ -82,10 +82,10 @@ func (r *Relay) final(err error) bool {
 
 // failed takes note of an error that is tried again. The same one again and again is one line in the log.
 func (r *Relay) failed(err error) {
-	class, text := classOf(err), err.Error()
+	class, text := classOf(err), oneLine(err).Error()
 	r.metrics.failed(class)
 	if state, _, reason := r.progress.now(); state != Starting || reason != text {
-		r.log.Warn("trying again", zap.String("class", class), zap.Error(err))
+		r.log.Warn("trying again", zap.String("class", class), zap.String("error", text))
 	}
 	r.progress.become(Starting, text)
 }

@@ -504,3 +504,33 @@ func TestRelayIsNoSynchronousStandby(t *testing.T) {
 	set("")
 	w.insert(1) // commits are not held up
 }
+
+// Behind events that the run before has published the position is saved too, though nothing new is acknowledged.
+func TestSuppressedEventsAreSaved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.Shared(t, ""))
+	w.runOnce()
+	r := w.start(w.config())
+	r.state(Streaming)
+	tx, err := w.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "select from walrelay.checkpoint for update"); err != nil {
+		t.Fatal(err)
+	}
+	w.insertOn(w.url, 100)
+	w.delivered()
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, before := w.row()
+	w.start(w.config()) // and no further event
+	eventually(t, "the row moves on", func() bool { _, saved := w.row(); return saved > before && saved == w.slotPosition() })
+	if n := len(w.records()); n != w.next {
+		t.Errorf("%d records of %d events", n, w.next)
+	}
+}

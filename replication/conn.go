@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pglogrepl"
@@ -78,14 +79,14 @@ func (c *Conn) inRecovery(ctx context.Context) (bool, error) {
 
 // ConnectError is a connection that was refused. pgconn's text carries no password.
 type ConnectError struct {
-	// Remedy is empty where waiting may help.
+	// Remedy is what may mend it.
 	Remedy string
 	Err    error
 }
 
 // Error is the cause and the remedy in one line.
 func (e *ConnectError) Error() string {
-	text := "connect to Postgres: " + e.Err.Error()
+	text := "connect to Postgres: " + strings.Join(strings.Fields(e.Err.Error()), " ") // pgconn has a line for each host
 	if e.Remedy != "" {
 		text += "; " + e.Remedy
 	}
@@ -98,7 +99,7 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 func connectError(err error, config *pgconn.Config) error {
 	var pg *pgconn.PgError
 	if Classify(err) != Stop || !errors.As(err, &pg) {
-		return &ConnectError{Err: err}
+		return &ConnectError{Err: err, Remedy: "is it running, and are host and port right?"}
 	}
 	if pg.Code == codeInsufficientPriv {
 		return &ConnectError{Err: err, Remedy: fmt.Sprintf(

@@ -22,10 +22,8 @@ type Table struct {
 	Relation *decoder.Relation
 	// Partitioned: the rows are in partitions, and come under this table only with publish_via_partition_root.
 	Partitioned bool
-	// NotNull has the columns with a NOT NULL constraint.
-	NotNull map[string]bool
-	// BaseTypes gives, for each column type that is a domain, the type under all its domains, both by oid.
-	BaseTypes map[uint32]uint32
+	// Known is what the stream does not say of its columns.
+	Known Known
 }
 
 // Name is schema.table, as it is written in the configuration.
@@ -52,13 +50,7 @@ func splitName(name string) (schema, table string, err error) {
 const tableSQL = `
 	SELECT c.oid, c.relreplident::text, c.relkind::text, c.relpersistence::text,
 	       coalesce((SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'type', a.atttypid::bigint,
-	              'modifier', a.atttypmod, 'key', c.relreplident = 'f' OR coalesce(a.attnum = ANY (i.indkey), false),
-	              'notNull', a.attnotnull, 'base', (
-	                  WITH RECURSIVE under(type) AS (
-	                      SELECT a.atttypid
-	                      UNION ALL
-	                      SELECT t.typbasetype FROM under u JOIN pg_type t ON t.oid = u.type AND t.typtype = 'd')
-	                  SELECT u.type::bigint FROM under u JOIN pg_type t ON t.oid = u.type AND t.typtype <> 'd'))
+	              'modifier', a.atttypmod, 'key', c.relreplident = 'f' OR coalesce(a.attnum = ANY (i.indkey), false))
 	              ORDER BY a.attnum)
 	        FROM pg_attribute a
 	        LEFT JOIN pg_index i ON i.indrelid = c.oid
@@ -77,11 +69,7 @@ func FindTable(ctx context.Context, conn *pgx.Conn, name string) (*Table, error)
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{
-		Relation:  &decoder.Relation{Namespace: schema, Name: table},
-		NotNull:   map[string]bool{},
-		BaseTypes: map[uint32]uint32{},
-	}
+	t := &Table{Relation: &decoder.Relation{Namespace: schema, Name: table}}
 	var identity, kind, persistence, unlogged string
 	var columns []byte
 	err = conn.QueryRow(ctx, tableSQL, schema, table).
@@ -90,7 +78,10 @@ func FindTable(ctx context.Context, conn *pgx.Conn, name string) (*Table, error)
 		return nil, nil
 	}
 	if err == nil {
-		err = t.columns(columns)
+		err = json.Unmarshal(columns, &t.Relation.Columns)
+	}
+	if err == nil {
+		t.Known, err = Describe(ctx, conn, t.Relation)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up table %s: %w", name, err)
@@ -101,28 +92,6 @@ func FindTable(ctx context.Context, conn *pgx.Conn, name string) (*Table, error)
 		return nil, err
 	}
 	return t, nil
-}
-
-// columns reads what tableSQL says of each column.
-func (t *Table) columns(text []byte) error {
-	var columns []struct {
-		decoder.RelationColumn
-		NotNull bool
-		Base    uint32
-	}
-	if err := json.Unmarshal(text, &columns); err != nil {
-		return err
-	}
-	for _, c := range columns {
-		t.Relation.Columns = append(t.Relation.Columns, c.RelationColumn)
-		if c.NotNull {
-			t.NotNull[c.Name] = true
-		}
-		if c.Base != c.Type {
-			t.BaseTypes[c.Type] = c.Base
-		}
-	}
-	return nil
 }
 
 // inWAL checks what the catalog says of kind and persistence (pg_class.relkind, relpersistence), and of a partition

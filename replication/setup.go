@@ -249,8 +249,9 @@ func (s *setup) changed(format string, args ...any) {
 // unprivileged adds the remedy to a statement that the role may not execute.
 func (s *setup) unprivileged(err error) error {
 	var known *SetupError
+	var refused *ConnectError
 	var pg *pgconn.PgError
-	if errors.As(err, &known) || !errors.As(err, &pg) || pg.Code != codeInsufficientPriv {
+	if errors.As(err, &known) || errors.As(err, &refused) || !errors.As(err, &pg) || pg.Code != codeInsufficientPriv {
 		return err
 	}
 	return &SetupError{

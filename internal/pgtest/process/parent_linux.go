@@ -12,4 +12,5 @@ func dieWithParent(cmd *exec.Cmd) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	cmd.SysProcAttr.Setpgid = true // Ctrl-C in the terminal is for the program, which stops its children in order
 }
