@@ -19,8 +19,8 @@ const (
 	killEvery     = 40               // events between two kills where their number is not known
 )
 
-// run shows the demo until ctx ends or all events are written, and audits it. An error before the first event with ctx
-// ended means that it was stopped.
+// run shows the demo until ctx ends or all events are written, and audits it. It is context.Canceled when ctx ends before
+// the first event.
 func run(ctx context.Context, o options, sc *screen) (sum summary, err error) {
 	servers, err := startServers(ctx, o, sc.progress)
 	if err != nil {
@@ -45,7 +45,7 @@ func run(ctx context.Context, o options, sc *screen) (sum summary, err error) {
 	if err := d.relay.start(); err != nil {
 		return sum, err
 	}
-	defer func() { err = errors.Join(err, d.relay.Kill()) }() // unless it has ended
+	defer func() { err = errors.Join(err, d.relay.Kill()) }() // before leave; no more than a look when it has ended
 	if err := d.relay.awaitStreaming(ctx, d.shop.conn); err != nil {
 		return sum, err
 	}
@@ -174,11 +174,11 @@ func (d *demo) audit() (summary, error) {
 	return summarise(audit.Compare(d.ledger.rows, records), d.ledger.latencies), nil
 }
 
-// leave removes slot and publication from the user's server.
+// leave removes slot and publication from the user's server. The relay must have ended.
 func (d *demo) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	if err := errors.Join(d.relay.Kill(), withdraw(ctx, d.shop.conn)); err != nil {
+	if err := withdraw(ctx, d.shop.conn); err != nil {
 		return fmt.Errorf("clean up on your server: %w", err)
 	}
 	d.screen.line("On your server: slot and publication " + slot + " are dropped; the tables stay: DROP SCHEMA " + schema + " CASCADE;")

@@ -71,7 +71,7 @@ func show(ctx context.Context, o options) int {
 	sc := newScreen(os.Stdout)
 	s, err := run(ctx, o, sc)
 	if err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			err = errors.New("stopped before the first event")
 		}
 		fmt.Fprintln(os.Stderr, "demo:", err)

@@ -112,7 +112,10 @@ func (r *relayProcess) start() error {
 	cmd.Env = append(os.Environ(), relayVariable+"="+string(spec))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us
-	r.Process, err = process.Start(cmd)
+	started, err := process.Start(cmd)
+	if err == nil {
+		r.Process = started
+	}
 	return err
 }
 

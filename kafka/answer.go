@@ -191,7 +191,7 @@ func (p *Producer) haltHead(pt *partition, kind Kind, err brokerError, now time.
 	}
 	pt.halt.kind, pt.halt.code, pt.halt.size = kind, err.code, pt.head.size()
 	if pt.halt.event == (lsn.Identity{}) && pt.head.records == 1 {
-		pt.halt.event = pt.head.only(pt.topic.name, pt.id).Identity
+		pt.halt.event, pt.halt.tx = pt.head.only(pt.topic.name, pt.id).Identity, pt.head.runs[0].Tx
 	}
 	pt.halt.note(now, err)
 	pt.pauseUntil = now.Add(p.cfg.HaltRetry)

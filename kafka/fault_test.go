@@ -195,7 +195,7 @@ func TestBatchesAreSplit(t *testing.T) {
 func TestUnknownFateEndsTheSession(t *testing.T) {
 	for _, e := range []*kerr.Error{
 		kerr.UnknownServerError, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch,
-		kerr.ProducerFenced, kerr.InvalidTxnState, kerr.ClusterAuthorizationFailed, kerr.InvalidRequest,
+		kerr.ProducerFenced, kerr.ClusterAuthorizationFailed, kerr.InvalidRequest,
 	} {
 		t.Run(e.Message, func(t *testing.T) {
 			inBubble(t, 1, orders(), small, func(h *harness) {

@@ -60,8 +60,9 @@ type halt struct {
 	kind Kind
 	code int16
 	size int // bytes of the refused record
-	// event is the identity of the refused record, zero where it has none.
+	// event is the identity of the refused record, zero where it has none, and tx the caller's number.
 	event lsn.Identity
+	tx    uint64
 }
 
 func newPartition(t *topic, id int32, limit int) *partition {

@@ -85,7 +85,7 @@ func New(cfg Config, log *zap.Logger) *Producer {
 	return &Producer{
 		cfg:     cfg,
 		log:     log,
-		pool:    bufferPool{keep: cfg.MaxInFlightBytes},
+		pool:    bufferPool{keep: 2 * cfg.MaxInFlightBytes},
 		events:  make(chan struct{}, 1),
 		stopped: true,
 		cluster: newCluster(),
@@ -134,6 +134,7 @@ func (p *Producer) Append(m *router.Message, tx uint64) (Status, error) {
 		if t, poison = p.lookUp(m.Topic); poison != nil {
 			return 0, poison
 		}
+		t.introduce(m)
 		p.latest = t
 	}
 	payload := payloadSize(m)

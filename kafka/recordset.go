@@ -13,10 +13,18 @@ import (
 type readBatch struct {
 	base, last int64 // offsets; records between may have been removed by compaction
 	control    bool  // a transaction marker
-	producer   identity
-	codec      compress.Compression
-	count      int32
-	records    []byte // compressed
+	// transactional: a marker behind it tells whether it counts.
+	transactional bool
+	producer      identity
+	codec         compress.Compression
+	count         int32
+	first, newest int64  // record times, ms since 1970
+	appendTime    bool   // newest is the broker's clock and goes for every record
+	records       []byte // compressed
+
+	// Of the record that each is at:
+	key  []byte
+	time int64 // ms since 1970
 }
 
 const (
@@ -50,13 +58,17 @@ func nextBatch(set []byte) (b readBatch, rest []byte, ok bool, err error) {
 	be := binary.BigEndian
 	attributes := be.Uint16(whole[21:])
 	return readBatch{
-		base:     base,
-		last:     base + int64(be.Uint32(whole[23:])),
-		control:  attributes&0x20 != 0,
-		producer: identity{id: int64(be.Uint64(whole[43:])), epoch: int16(be.Uint16(whole[51:]))},
-		codec:    compress.Compression(attributes & 7),
-		count:    int32(be.Uint32(whole[57:])),
-		records:  whole[batchHeader:],
+		base:          base,
+		last:          base + int64(be.Uint32(whole[23:])),
+		control:       attributes&0x20 != 0,
+		transactional: attributes&0x10 != 0,
+		producer:      identity{id: int64(be.Uint64(whole[43:])), epoch: int16(be.Uint16(whole[51:]))},
+		codec:         compress.Compression(attributes & 7),
+		count:         int32(be.Uint32(whole[57:])),
+		first:         int64(be.Uint64(whole[27:])),
+		newest:        int64(be.Uint64(whole[35:])),
+		appendTime:    attributes&0x08 != 0,
+		records:       whole[batchHeader:],
 	}, rest, true, nil
 }
 
@@ -85,11 +97,14 @@ func (b *readBatch) each(take func(headers []readHeader) error) error {
 	var headers []readHeader
 	for range b.count {
 		record := reader{b: all.field()}
-		record.skip(1)  // attributes
-		record.varint() // time
+		record.skip(1) // attributes
+		b.time = b.first + record.varint()
+		if b.appendTime {
+			b.time = b.newest
+		}
 		record.varint() // offset
-		record.field()  // key
-		record.field()  // value
+		b.key = record.field()
+		record.field() // value
 		headers = headers[:0]
 		for range record.varint() {
 			h := readHeader{record.field(), record.field()}

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"hash/maphash"
+	"maps"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,6 +27,9 @@ type Resume struct {
 	Since time.Time
 	// ProducerID is what the earlier producer was known by, -1 when that is not known. A new id does not fence it.
 	ProducerID int64
+	// ByID: somebody else has published up to here, without our positions. Their records are matched by the event's id
+	// and the key, from a minute before the commit of a topic's first event on; a Since of zero is kept.
+	ByID bool
 }
 
 // scanMargin is how much earlier than Resume.Since a scan begins: commit times are not quite in the order of the log.
@@ -44,6 +48,8 @@ func (r *Resume) holds(id lsn.Identity) bool {
 // past is what a topic already has of the uncertain events.
 type past struct {
 	found map[lsn.Identity]uint64 // the hash of the event's id
+	// outsiders are the records of somebody else; nil unless Resume.ByID.
+	outsiders map[outsider]struct{}
 	// closed tells that an uncertain event was published: everything behind it in its partition goes out too, or a
 	// record that was removed from the log (compaction, retention) would end up behind its successor. The last one
 	// is for records without key.
@@ -75,12 +81,28 @@ func (t *topic) suppress(m *router.Message) bool {
 	for len(t.past.closed) <= lane {
 		t.past.closed = append(t.past.closed, false)
 	}
-	if hash, ok := t.past.found[m.Identity]; ok && !t.past.closed[lane] && hash == messageHash(m) {
-		delete(t.past.found, m.Identity)
+	if !t.past.closed[lane] && t.past.has(m) {
 		return true
 	}
 	t.past.closed[lane] = true
 	return false
+}
+
+// has tells whether the event is there, and forgets it: it comes once.
+func (p *past) has(m *router.Message) bool {
+	if hash, ok := p.found[m.Identity]; ok && hash == messageHash(m) {
+		delete(p.found, m.Identity)
+		return true
+	}
+	if len(p.outsiders) == 0 {
+		return false
+	}
+	one, ok := outsiderOf(m)
+	if ok {
+		_, ok = p.outsiders[one]
+		delete(p.outsiders, one)
+	}
+	return ok
 }
 
 // Resumed says that the stream has passed Resume.To. It forgets what was found, and returns up to the given number of
@@ -154,7 +176,7 @@ func (p *Producer) nextResuming() *topic {
 
 // lookBack finds what of the uncertain events the topic has: it puts a marker of our own into each partition, behind
 // which nothing of an earlier producer can come, and reads up to it.
-func (p *Producer) lookBack(ctx context.Context, control *coordinator, t *topic) (map[lsn.Identity]uint64, error) {
+func (p *Producer) lookBack(ctx context.Context, control *coordinator, t *topic) (*past, error) {
 	p.mu.Lock()
 	who, resume := p.session.identity, p.resume
 	partitions := make([]int32, len(t.partitions))
@@ -170,6 +192,7 @@ func (p *Producer) lookBack(ctx context.Context, control *coordinator, t *topic)
 		return nil, err
 	}
 	s := scan{p: p, topic: t, who: who, resume: resume, found: map[lsn.Identity]uint64{}}
+	s.outsiders.limit = max(2, maxPast/len(partitions))
 	defer s.close()
 	for _, id := range partitions {
 		err := s.partition(ctx, id, func() error {
@@ -185,23 +208,23 @@ func (p *Producer) lookBack(ctx context.Context, control *coordinator, t *topic)
 		}
 	}
 	p.log.Info("topic looked through after an unclean stop", zap.String("topic", t.name),
-		zap.Int("found", len(s.found)), zap.Int64("records", s.records), zap.Duration("took", time.Since(began)))
-	return s.found, nil
+		zap.Int("found", len(s.found)), zap.Int("of_others", len(s.outsiders.found)), zap.Int64("records", s.records),
+		zap.Duration("took", time.Since(began)))
+	return &past{found: s.found, outsiders: s.outsiders.found}, nil
 }
 
 // lookedBack opens the topic.
-func (p *Producer) lookedBack(t *topic, found map[lsn.Identity]uint64) {
+func (p *Producer) lookedBack(t *topic, found *past) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t.looking = false
 	p.session.failing = failure{}
 	if p.resume != nil && found != nil {
 		if t.past == nil {
-			t.past = &past{found: found}
+			t.past = found
 		} else { // new partitions
-			for id, hash := range found {
-				t.past.found[id] = hash
-			}
+			maps.Copy(t.past.found, found.found)
+			t.past.outsiders = found.outsiders
 		}
 	}
 	t.admitted = true

@@ -20,6 +20,7 @@ type scan struct {
 	resume *Resume
 
 	found     map[lsn.Identity]uint64
+	outsiders outsiders
 	records   int64
 	forbidden bool // no right to read
 
@@ -46,6 +47,9 @@ func (s *scan) partition(ctx context.Context, id int32, refence func() error) er
 	waiting := time.Now()
 	for ctx.Err() == nil {
 		next, marked, err := s.step(ctx, id, offset)
+		if marked && s.resume.ByID {
+			s.outsiders.endPartition()
+		}
 		if err != nil || marked {
 			return err
 		}
@@ -70,6 +74,10 @@ func (s *scan) start(ctx context.Context, id int32) (int64, error) {
 		return s.offset(ctx, id, offsetEarliest)
 	}
 	at := s.resume.Since.Add(-scanMargin).UnixMilli()
+	if s.resume.ByID {
+		at = max(0, time.UnixMicro(s.topic.begins).Add(-outsiderMargin).UnixMilli()) // a negative one is not a time
+		s.outsiders.since = at
+	}
 	for deadline := time.Now().Add(markerPatience); time.Now().Before(deadline); {
 		offset, err := s.offset(ctx, id, at)
 		if err != nil || offset >= 0 || !sleep(ctx, coordinatorPause) {
@@ -153,7 +161,11 @@ func (s *scan) collect(set []byte, offset int64) (next int64, marked bool, err e
 			if batch.producer == s.who {
 				return batch.last + 1, true, nil
 			}
-		} else if err := batch.each(s.take); err != nil {
+			err = s.outsiders.end(&batch)
+		} else {
+			err = batch.each(func(headers []readHeader) error { return s.take(&batch, headers) })
+		}
+		if err != nil {
 			return next, false, err
 		}
 		next = max(next, batch.last+1)
@@ -162,7 +174,7 @@ func (s *scan) collect(set []byte, offset int64) (next int64, marked bool, err e
 }
 
 // take looks at the headers of one record.
-func (s *scan) take(headers []readHeader) error {
+func (s *scan) take(batch *readBatch, headers []readHeader) error {
 	s.records++
 	for i := range headers {
 		if string(headers[i].name) != router.HeaderPosition {
@@ -181,6 +193,9 @@ func (s *scan) take(headers []readHeader) error {
 		}
 		s.found[id] = hash
 		return nil
+	}
+	if s.resume.ByID {
+		s.outsiders.take(batch, headers, s.topic.idHeader)
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func (p *Producer) begin(who identity, plain bool) {
 // expired or run through its epochs gives a new producer id, and a plain one always does. It tells whether ctx goes on.
 func (p *Producer) awaitUnfenced(ctx context.Context, who identity, plain bool) bool {
 	resume := p.cfg.Resume
-	if resume == nil || !plain && resume.ProducerID == who.id {
+	if resume == nil || !plain && resume.ProducerID == who.id && !resume.ByID {
 		return true
 	}
 	return sleep(ctx, unfencedDelay)

@@ -18,9 +18,11 @@ type topic struct {
 	past       *past        // what it has of Config.Resume; nil: nothing, or not looked up
 	grown      int          // new partition count, which waits for the records in flight; 0: none
 	halt       *halt
-	open       bool // all of the above allow records, and the session is up
-	records    int  // in flight
-	sticky     int  // partition of the records without key
+	open       bool   // all of the above allow records, and the session is up
+	records    int    // in flight
+	sticky     int    // partition of the records without key
+	begins     int64  // commit time of its first event, µs since 1970
+	idHeader   string // name of its first event's first header, the event's id
 
 	asked     time.Time // when metadata last came
 	askAt     time.Time // when to ask for metadata next; zero: nothing to ask

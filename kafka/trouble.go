@@ -40,8 +40,10 @@ type Trouble struct {
 	Topic     string
 	Partition int32
 	Since     time.Time
-	// Event is the identity of the record that halts the partition; zero where it is not about one record.
+	// Event is the identity of the record that halts the partition, and Tx the caller's number that it was appended under;
+	// zero where it is not about one record.
 	Event lsn.Identity
+	Tx    uint64
 	// Err is what was seen last.
 	Err error
 	// Remedy is what a person can do; empty where it heals by itself.
@@ -123,7 +125,7 @@ func (p *Producer) sessionTrouble(f failure) Trouble {
 }
 
 func (p *Producer) haltTrouble(h *halt, t *topic, partition int32) Trouble {
-	trouble := Trouble{Kind: h.kind, Topic: t.name, Partition: partition, Since: h.since, Err: h.err, Event: h.event}
+	trouble := Trouble{Kind: h.kind, Topic: t.name, Partition: partition, Since: h.since, Err: h.err, Event: h.event, Tx: h.tx}
 	switch h.kind {
 	case KindTopicMissing:
 		trouble.Remedy = p.tool("kafka-topics.sh", "--create --topic "+t.name+p.creationFlags())

@@ -16,14 +16,29 @@ type Table struct {
 	Route router.Config
 }
 
+// Messages is the source of events that have no table: transactional pg_logical_emit_message calls. Any role of the
+// database may make them, so that topics are listed and poison has a policy of its own.
+type Messages struct {
+	// Prefix is the one that ours have; messages under another one belong to somebody else.
+	Prefix string
+	// Topics are the topics that they may go to; a final * stands for any rest.
+	Topics []string
+	// Route is the mapping of their content, see router.EnvelopeRoute.
+	Route router.Config
+	// DeadLetterTopic is as in Config, for messages alone.
+	DeadLetterTopic string
+}
+
 // Config is everything a relay needs. Zero durations and sizes take the defaults below.
 type Config struct {
 	// Postgres tells the server, slot and publication.
 	Postgres replication.Config
 	// Kafka tells the cluster and how to produce.
 	Kafka kafka.Config
-	// Tables are the outbox tables, all read through one slot. None: public.outbox.
+	// Tables are the outbox tables, all read through one slot. None: public.outbox, unless there are messages.
 	Tables []Table
+	// Messages is the outbox without a table. Nil: off.
+	Messages *Messages
 	// Ignore lists tables (schema.table) that may appear in the stream and are not relayed.
 	Ignore []string
 	// DeadLetterTopic takes events that can never be published as they are (on_poison: dead_letter); the order of their
@@ -46,7 +61,8 @@ func (c Config) withDefaults() Config {
 	}
 	set(&c.SaveInterval, time.Second)
 	set(&c.DrainTimeout, 10*time.Second)
-	if len(c.Tables) == 0 {
+	c.Postgres.Messages = c.Messages != nil
+	if len(c.Tables) == 0 && c.Messages == nil {
 		c.Tables = []Table{{Name: replication.DefaultTable}}
 	}
 	if c.MaxMessages == 0 {

@@ -2,9 +2,6 @@ package relay
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/walrelay/walrelay/checkpoint"
@@ -57,10 +54,13 @@ type flow struct {
 	source  Source
 	decoder *decoder.Decoder
 	routes  *routes
-	window  *checkpoint.Window
-	message router.Message
-	acks    []kafka.Ack
-	parked  []kafka.Withdrawn // wait for room in the dead-letter topic
+	// describe asks the catalog what the stream does not tell of a relation.
+	describe func(context.Context, *decoder.Relation) (replication.Known, error)
+	messages *messages // nil: off
+	window   *checkpoint.Window
+	message  router.Message
+	acks     []kafka.Ack
+	parked   []kafka.Withdrawn // wait for room in the dead-letter topic
 
 	identity lsn.Identity // of the event under way
 	resume   resume
@@ -151,7 +151,8 @@ func (f *flow) detach() { f.source = nil }
 func (f *flow) turn() error {
 	now := time.Now()
 	f.settle(now)
-	f.routes.flush()
+	f.routes.turn(now)
+	f.messages.turn(f.routes.bounds)
 	if !now.Before(f.nextLook) {
 		f.nextLook = now.Add(lookInterval)
 		trouble, ok := f.publisher.Trouble()
@@ -179,7 +180,7 @@ func (f *flow) turn() error {
 func (f *flow) settle(now time.Time) {
 	f.acks = f.publisher.Acked(f.acks[:0])
 	for _, ack := range f.acks {
-		f.window.Acked(ack.Tx, ack.N)
+		f.window.Acked(ack.Tx>>1, ack.N)
 	}
 	f.progress.advance(f.window, len(f.acks) > 0, now)
 }
@@ -212,7 +213,9 @@ func (f *flow) frame(ctx context.Context, frame replication.Frame) error {
 		return f.insert(ctx, &f.decoder.Row)
 	case decoder.KindCommit:
 		return f.commit(&f.decoder.Commit)
-	case decoder.KindMessage, decoder.KindUpdate, decoder.KindDelete, decoder.KindTruncate:
+	case decoder.KindMessage:
+		return f.emitted(ctx, &f.decoder.Message)
+	case decoder.KindUpdate, decoder.KindDelete, decoder.KindTruncate:
 		f.identity.Ordinal++ // sent by Postgres, hence counted
 	}
 	return nil
@@ -244,43 +247,59 @@ func (f *flow) insert(ctx context.Context, row *decoder.Row) error {
 	if f.resume.has(f.identity.Ordinal) {
 		return nil
 	}
-	route, err := f.routes.of(row.Relation)
+	source, err := f.routeOf(ctx, row.Relation)
 	if err != nil {
 		return err
 	}
-	if route == nil { // an ignored table
+	if source == nil { // an ignored table
 		return nil
 	}
-	if err := f.deliver(ctx, route, row); err != nil {
+	verdict, err := source.mapping.Route(row, f.identity, &f.message)
+	if err := f.deliver(ctx, source, verdict, err); err != nil {
 		return err
 	}
 	f.resume.done = f.identity.Ordinal
 	return nil
 }
 
-// deliver routes the row and hands it to the producer; it returns when the producer has it. While the
+// routeOf finds the mapping of a relation, nil for an ignored table.
+func (f *flow) routeOf(ctx context.Context, relation *decoder.Relation) (*route, error) {
+	if found, ok := f.routes.of(relation); ok {
+		return found, nil
+	}
+	var known router.Catalog
+	if f.routes.needsCatalog(relation) {
+		var err error
+		if known, err = f.catalog(ctx, relation); err != nil {
+			return nil, err
+		}
+	}
+	return f.routes.bind(relation, known)
+}
+
+// deliver hands the message that was routed to the producer; it returns when the producer has it. While the
 // producer cannot take it, it waits, and goes on sending status.
-func (f *flow) deliver(ctx context.Context, route *route, row *decoder.Row) error {
-	verdict, err := route.mapping.Route(row, f.identity, &f.message)
+func (f *flow) deliver(ctx context.Context, source *route, verdict router.Verdict, err error) error {
 	if err != nil {
-		return f.poisoned(ctx, route.table, err)
+		return f.poisoned(ctx, source, err)
 	}
 	if verdict == router.Filtered {
-		route.filtered++
+		source.filtered++
 		return nil
 	}
 	for {
-		status, err := f.append(&f.message)
+		status, err := f.append(&f.message, source.lot)
 		if err != nil {
-			return f.poisoned(ctx, route.table, err)
+			return f.poisoned(ctx, source, err)
 		}
 		switch status {
 		case kafka.Appended:
 			f.window.Add(1)
-			route.sent(len(f.message.Value))
+			source.sent(&f.message)
 			return nil
 		case kafka.Suppressed:
-			route.suppressed++
+			source.suppressed++
+			f.progress.due.Store(true) // acknowledged by the run before; the position behind it is worth a row
 			return nil
 		}
 		if err := f.wait(ctx); err != nil {
@@ -289,10 +308,17 @@ func (f *flow) deliver(ctx context.Context, route *route, row *decoder.Row) erro
 	}
 }
 
+// A transaction has two numbers with the producer, one for its rows and one for its messages: what becomes of a record that
+// the brokers refuse depends on where it came from.
+const (
+	lotOfRows uint64 = iota
+	lotOfMessages
+)
+
 // append offers the message. The first one waits until it is known that this is the Kafka cluster that the
 // checkpoint row belongs to, and until the row has the producer's id: by that the next run knows whether it can
 // refuse what this one may still send.
-func (f *flow) append(m *router.Message) (kafka.Status, error) {
+func (f *flow) append(m *router.Message, lot uint64) (kafka.Status, error) {
 	if !f.admitted {
 		var err error
 		if f.admitted, err = f.admit(f.publisher.ClusterID(), f.publisher.ProducerID()); err != nil || !f.admitted {
@@ -302,7 +328,7 @@ func (f *flow) append(m *router.Message) (kafka.Status, error) {
 	if f.window.Full() {
 		return kafka.Full, nil
 	}
-	return f.publisher.Append(m, f.resume.tx)
+	return f.publisher.Append(m, f.resume.tx<<1|lot)
 }
 
 // wait pauses reading until the producer says that something has changed, or until a status is due. Postgres
@@ -345,26 +371,6 @@ func (f *flow) keepalive(frame replication.Frame) error {
 		return errShuttingDown
 	}
 	return f.status(now, f.progress.mayConfirm())
-}
-
-// oversize meets a message that is longer than max_event_bytes. Only its beginning is here.
-func (f *flow) oversize(ctx context.Context, frame replication.Frame) error {
-	f.identity.Ordinal++
-	if f.resume.has(f.identity.Ordinal) || decoder.Kind(frame.Data[0]) != decoder.KindInsert {
-		return nil
-	}
-	relation := f.decoder.Described(binary.BigEndian.Uint32(frame.Data[1:]))
-	if relation == nil {
-		return &StopError{Reason: "the log cannot be decoded", Err: errors.New("an oversize row of a table that was not described")}
-	}
-	route, err := f.routes.of(relation)
-	if err != nil || route == nil {
-		return err
-	}
-	f.message.Reset()
-	f.message.Time = f.identity.Time / 1000
-	return f.poisoned(ctx, route.table, &router.PoisonError{Reason: fmt.Sprintf(
-		"the row has %d bytes on the wire, more than postgres.max_event_bytes", frame.Size)})
 }
 
 // drain waits until Kafka has acknowledged what was handed over, without reading on.

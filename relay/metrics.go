@@ -14,6 +14,8 @@ type metrics struct {
 	bytes      *prometheus.CounterVec
 	filtered   *prometheus.CounterVec
 	suppressed *prometheus.CounterVec
+	untimely   *prometheus.CounterVec
+	ignored    prometheus.Counter
 	published  *prometheus.CounterVec
 	errors     *prometheus.CounterVec
 	reconnects prometheus.Counter
@@ -34,12 +36,16 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		})
 	}
 	m := &metrics{
-		events:     counter("events_total", "Outbox rows handed to the producer, by table.", "table"),
+		events:     counter("events_total", "Outbox rows handed to the producer, by table (\"messages\" for an outbox without a table).", "table"),
 		bytes:      counter("event_bytes_total", "Payload bytes of the rows handed to the producer, by table.", "table"),
 		filtered:   counter("events_filtered_total", "Outbox rows that the configured filter left out, by table.", "table"),
 		suppressed: counter("events_suppressed_total", "Outbox rows that the run before had published already, by table.", "table"),
-		published:  counter("published_total", "Records that Kafka has acknowledged, by topic.", "topic"),
-		errors:     counter("errors_total", "Errors by where they happened: postgres, kafka, checkpoint, relay.", "class"),
+		untimely: counter("timestamps_replaced_total",
+			"Events whose timestamp column Kafka would not take and that have the commit time instead, by table.", "table"),
+		ignored: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "messages_ignored_total",
+			Help: "Messages under our prefix that are no events, since they are in no transaction; each connection may see them again."}),
+		published: counter("published_total", "Records that Kafka has acknowledged, by topic.", "topic"),
+		errors:    counter("errors_total", "Errors by where they happened: postgres, kafka, checkpoint, relay.", "class"),
 		reconnects: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "reconnects_total",
 			Help: "Connections to the replication slot after the first."}),
 		ackSeconds: seconds("commit_to_ack_seconds", "Time from commit in Postgres to Kafka's acknowledgement, of a batch's oldest record."),
@@ -50,7 +56,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	for _, class := range []string{"postgres", "kafka", "checkpoint", "relay"} {
 		m.errors.WithLabelValues(class)
 	}
-	registry.MustRegister(m.events, m.bytes, m.filtered, m.suppressed, m.published, m.errors, m.reconnects, m.ackSeconds, m.produce, m.batch)
+	registry.MustRegister(m.events, m.bytes, m.filtered, m.suppressed, m.untimely, m.ignored, m.published, m.errors, m.reconnects, m.ackSeconds, m.produce, m.batch)
 	return m
 }
 
@@ -59,6 +65,7 @@ func (m *metrics) routed(r *route) {
 	m.bytes.WithLabelValues(r.table).Add(float64(r.bytes))
 	m.filtered.WithLabelValues(r.table).Add(float64(r.filtered))
 	m.suppressed.WithLabelValues(r.table).Add(float64(r.suppressed))
+	m.untimely.WithLabelValues(r.table).Add(float64(r.untimely))
 }
 
 // acknowledged is called by the producer for every batch, from its own goroutines.

@@ -3,18 +3,9 @@ package relay
 import (
 	"context"
 	"errors"
-	"strconv"
 
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/router"
-)
-
-// Headers of a record in the dead-letter topic, in front of the position.
-const (
-	headerError = "walrelay.error" // why it could not be published
-	headerTable = "walrelay.table" // where its row stands
-	headerTopic = "walrelay.topic" // where it should have gone; these two are absent where that is not known
-	headerSize  = "walrelay.size"  // bytes of the value that was left out because it is too large
 )
 
 // isPoison tells whether an error is a property of one event alone: nothing but a person, or the dead-letter topic,
@@ -28,12 +19,12 @@ func isPoison(err error) bool {
 // poisoned meets an event that can never be published as it is; f.message has what could be made of it. It goes to the
 // dead-letter topic where there is one. Otherwise the relay halts: nothing overtakes the event, the slot keeps the
 // log, and a person decides. Any other error ends the stream.
-func (f *flow) poisoned(ctx context.Context, table string, err error) error {
+func (f *flow) poisoned(ctx context.Context, source *route, err error) error {
 	if !isPoison(err) {
 		return err
 	}
-	if f.cfg.DeadLetterTopic != "" {
-		return f.bury(ctx, table, err)
+	if topic := f.deadLetterTopic(source.lot); topic != "" {
+		return f.bury(ctx, topic, source, err)
 	}
 	f.progress.halt(f.identity, err)
 	for {
@@ -47,15 +38,23 @@ func (f *flow) poisoned(ctx context.Context, table string, err error) error {
 	}
 }
 
+// deadLetterTopic is where poison of a lot goes; empty: the relay halts.
+func (f *flow) deadLetterTopic(lot uint64) string {
+	if lot == lotOfMessages {
+		return f.cfg.Messages.DeadLetterTopic
+	}
+	return f.cfg.DeadLetterTopic
+}
+
 // bury publishes the event to the dead-letter topic. It counts as a message of its transaction, so that nothing is
 // confirmed before it is acknowledged there.
-func (f *flow) bury(ctx context.Context, table string, why error) error {
+func (f *flow) bury(ctx context.Context, topic string, source *route, why error) error {
 	f.message.Identity = f.identity
-	dead := deadLetter(f.cfg.DeadLetterTopic, &f.message, table, why.Error(), false)
+	dead := deadLetter(topic, &f.message, why.Error(), f.origin(source))
 	for {
-		status, err := f.append(&dead)
+		status, err := f.append(&dead, source.lot)
 		if isPoison(err) && dead.Value != nil { // too large there as well
-			dead = deadLetter(f.cfg.DeadLetterTopic, &f.message, table, why.Error(), true)
+			dead = stub(&dead)
 			continue
 		}
 		switch {
@@ -74,32 +73,6 @@ func (f *flow) bury(ctx context.Context, table string, why error) error {
 	}
 }
 
-// deadLetter makes the record for the dead-letter topic: as it would have been, with the reason, and without the value
-// where that is too large.
-func deadLetter(topic string, m *router.Message, table, why string, stub bool) router.Message {
-	dead := *m
-	dead.Topic, dead.Partition, dead.Headers = topic, -1, nil
-	position := router.Header{Name: router.HeaderPosition, Value: m.Identity.Append(nil)}
-	for _, h := range m.Headers {
-		if h.Name != router.HeaderPosition {
-			dead.Headers = append(dead.Headers, h)
-		}
-	}
-	dead.Headers = append(dead.Headers, router.Header{Name: headerError, Value: []byte(why)})
-	if table != "" {
-		dead.Headers = append(dead.Headers, router.Header{Name: headerTable, Value: []byte(table)})
-	}
-	if m.Topic != "" {
-		dead.Headers = append(dead.Headers, router.Header{Name: headerTopic, Value: []byte(m.Topic)})
-	}
-	if stub {
-		dead.Headers = append(dead.Headers, router.Header{Name: headerSize, Value: strconv.AppendInt(nil, int64(len(m.Value)), 10)})
-		dead.Value = nil
-	}
-	dead.Headers = append(dead.Headers, position)
-	return dead
-}
-
 // refused meets a record that the producer has and the brokers refuse, which halts its partition: skipped by order, or
 // buried. What is to be buried waits in f.parked until the producer takes it.
 func (f *flow) refused(trouble kafka.Trouble) {
@@ -107,8 +80,12 @@ func (f *flow) refused(trouble kafka.Trouble) {
 		return
 	}
 	request, skip := f.orders.peek(trouble.Event)
-	if !skip && f.cfg.DeadLetterTopic == "" {
+	topic := f.deadLetterTopic(trouble.Tx & 1)
+	if !skip && topic == "" {
 		return
+	}
+	if !skip && trouble.Topic == topic && trouble.Kind == kafka.KindRecordRefused {
+		return // the dead-letter topic itself does not take it, and will not take it again
 	}
 	taken, ok := f.publisher.Withdraw(trouble.Topic, trouble.Partition)
 	if !ok {
@@ -117,11 +94,15 @@ func (f *flow) refused(trouble kafka.Trouble) {
 	if skip {
 		f.orders.skip(trouble.Event)
 		f.progress.skipped(trouble.Event, request)
-		f.window.Acked(taken.Tx, 1)
+		f.window.Acked(taken.Tx>>1, 1)
 		return
 	}
-	taken.Message = deadLetter(f.cfg.DeadLetterTopic, &taken.Message, "", trouble.Err.Error(),
-		trouble.Kind == kafka.KindRecordTooLarge)
+	if trouble.Topic != topic { // else it is a dead letter already
+		taken.Message = deadLetter(topic, &taken.Message, trouble.Err.Error(), router.Header{})
+	}
+	if trouble.Kind == kafka.KindRecordTooLarge {
+		taken.Message = stub(&taken.Message)
+	}
 	f.parked = append(f.parked, taken)
 }
 
@@ -133,7 +114,7 @@ func (f *flow) unpark() error {
 		case err != nil:
 			return &StopError{Reason: "the dead-letter topic cannot take a record", Err: err}
 		case status == kafka.Suppressed:
-			f.window.Acked(f.parked[0].Tx, 1)
+			f.window.Acked(f.parked[0].Tx>>1, 1)
 		case status != kafka.Appended:
 			return nil
 		}

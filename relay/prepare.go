@@ -17,8 +17,7 @@ import (
 type base struct {
 	config      *pgx.ConnConfig
 	databaseOID uint32
-	catalogs    map[string]router.Catalog // by schema.table
-	ahead       uint64                    // see saver.ahead
+	ahead       uint64 // see saver.ahead
 }
 
 // prepare looks at the database, and makes what a relay needs if this is the very first start; in every other
@@ -48,11 +47,7 @@ func (r *Relay) prepare(ctx context.Context) (base, error) {
 	b := base{
 		config:      config,
 		databaseOID: prepared.Server.DatabaseOID,
-		catalogs:    make(map[string]router.Catalog, len(prepared.Tables)),
 		ahead:       keepaliveLead(prepared.Server.MaxSlotWALKeepSize),
-	}
-	for _, table := range prepared.Tables {
-		b.catalogs[table.Name()] = catalogOf(table)
 	}
 	r.log.Info("database is ready", zap.String("slot", prepared.Slot), zap.String("publication", prepared.Publication),
 		zap.Strings("tables", r.cfg.TableNames()), zap.Int("server_version", prepared.Server.Version))
@@ -86,7 +81,7 @@ func (c Config) TableNames() []string {
 func (c Config) Fits(table *replication.Table) error {
 	for _, configured := range c.Tables {
 		if configured.Name == table.Name() {
-			_, err := router.Bind(configured.Route, table.Relation, catalogOf(table))
+			_, err := router.Bind(configured.Route, table.Relation, catalogOf(table.Known))
 			if err != nil {
 				return &replication.SetupError{
 					Problem: "the outbox table does not fit its mapping",
@@ -101,15 +96,6 @@ func (c Config) Fits(table *replication.Table) error {
 
 // oneLine joins the lines of a report.
 func oneLine(err error) error { return errors.New(strings.ReplaceAll(err.Error(), "\n", "; ")) }
-
-// catalogOf is what the router must know of the table's types beyond the stream.
-func catalogOf(table *replication.Table) router.Catalog {
-	types := make(map[uint32]router.TypeInfo, len(table.BaseTypes))
-	for domain, base := range table.BaseTypes {
-		types[domain] = router.TypeInfo{Base: base, BaseModifier: -1}
-	}
-	return router.Catalog{Types: types, NotNull: table.NotNull}
-}
 
 // keepaliveLead is how far a position without events of ours may run ahead of the row: far enough that an idle
 // outbox costs nothing, and well below what a slot may hold back before it is lost (negative: no limit).

@@ -52,6 +52,8 @@ type progress struct {
 	deadLetters   atomic.Uint64 // written by the reader
 	held          atomic.Bool   // written by the reader: it waits for something, and has set state and reason itself
 
+	senderWarned atomic.Bool // written by the reader
+
 	mu        sync.Mutex
 	state     State
 	since     time.Time
@@ -237,6 +239,14 @@ func (p *progress) skipped(id lsn.Identity, request checkpoint.Request) {
 	p.skips.Add(1)
 	p.held.Store(false)
 	p.become(Streaming, "")
+}
+
+// ignored says once that somebody sends messages under our prefix that are no events.
+func (p *progress) ignored(prefix string, at lsn.End) {
+	if !p.senderWarned.Swap(true) {
+		p.log.Warn("a message under our prefix is in no transaction, and is left out: call pg_logical_emit_message(true, ...), or walrelay.emit",
+			zap.String("prefix", prefix), zap.Stringer("lsn", at))
+	}
 }
 
 // buried counts a dead letter.

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/walrelay/walrelay/decoder"
 	"github.com/walrelay/walrelay/router"
@@ -9,39 +10,50 @@ import (
 
 // routes finds the mapping of a row by its relation.
 type routes struct {
-	tables   map[string]router.Config // by schema.table
-	catalogs map[string]router.Catalog
-	ignored  map[string]bool
-	metrics  *metrics
+	tables  map[string]router.Config // by schema.table
+	ignored map[string]bool
+	metrics *metrics
+	bounds  router.Bounds
 
 	last  *decoder.Relation // of the row before
 	route *route
-	bound map[*decoder.Relation]*route
+	bound map[uint32]binding // by the oid of the table, of its last description
 }
 
-// route is the mapping of one relation, and what went through it since the last turn.
+// binding is a description of a table and the mapping that was bound to it; a nil route is one of an ignored table.
+type binding struct {
+	relation *decoder.Relation
+	route    *route
+}
+
+// route is the mapping of one source, and what went through it since the last turn.
 type route struct {
-	mapping  *router.Route
-	table    string
+	mapping  *router.Route // nil for messages
+	table    string        // or messagesLabel
+	lot      uint64        // lotOfRows or lotOfMessages
 	events   int
 	bytes    int
 	filtered int
 	// suppressed events were published by the run before.
 	suppressed int
+	// untimely events had a timestamp that Kafka does not take.
+	untimely int
 }
 
-func (r *route) sent(bytes int) {
+func (r *route) sent(m *router.Message) {
 	r.events++
-	r.bytes += bytes
+	r.bytes += len(m.Value)
+	if m.TimeReplaced {
+		r.untimely++
+	}
 }
 
-func newRoutes(cfg Config, catalogs map[string]router.Catalog, m *metrics) *routes {
+func newRoutes(cfg Config, m *metrics) *routes {
 	r := &routes{
-		catalogs: catalogs,
-		tables:   make(map[string]router.Config, len(cfg.Tables)),
-		ignored:  make(map[string]bool, len(cfg.Ignore)),
-		metrics:  m,
-		bound:    make(map[*decoder.Relation]*route),
+		tables:  make(map[string]router.Config, len(cfg.Tables)),
+		ignored: make(map[string]bool, len(cfg.Ignore)),
+		metrics: m,
+		bound:   make(map[uint32]binding),
 	}
 	for _, table := range cfg.Tables {
 		r.tables[table.Name] = table.Route
@@ -52,46 +64,57 @@ func newRoutes(cfg Config, catalogs map[string]router.Catalog, m *metrics) *rout
 	return r
 }
 
-// of returns the mapping of a relation, nil for an ignored table. It is asked at the first row and not at the
-// Relation message, since Postgres also describes the partitions of a table whose rows come under the root.
-func (r *routes) of(relation *decoder.Relation) (*route, error) {
+// of returns the mapping that was bound to a relation, nil for an ignored table. It is asked at the first row and not at
+// the Relation message, since Postgres also describes the partitions of a table whose rows come under the root.
+func (r *routes) of(relation *decoder.Relation) (found *route, ok bool) {
 	if relation == r.last {
-		return r.route, nil
+		return r.route, true
 	}
-	found, ok := r.bound[relation]
-	if !ok {
-		var err error
-		if found, err = r.bind(relation); err != nil {
-			return nil, err
-		}
-		r.bound[relation] = found
+	b := r.bound[relation.ID]
+	if b.relation != relation {
+		return nil, false
 	}
-	r.last, r.route = relation, found
-	return found, nil
+	r.last, r.route = relation, b.route
+	return b.route, true
 }
 
-func (r *routes) bind(relation *decoder.Relation) (*route, error) {
-	name := relation.Namespace + "." + relation.Name
+// needsCatalog tells whether bind must know more of the relation than the stream tells.
+func (r *routes) needsCatalog(relation *decoder.Relation) bool {
+	config, ok := r.tables[tableName(relation)]
+	return ok && config.NeedsCatalog(relation)
+}
+
+func tableName(relation *decoder.Relation) string { return relation.Namespace + "." + relation.Name }
+
+// bind makes the mapping for a relation that is new: the table's first one, or its shape has changed. The one before ends,
+// since no row of the old shape can follow.
+func (r *routes) bind(relation *decoder.Relation, known router.Catalog) (*route, error) {
+	name := tableName(relation)
 	config, ok := r.tables[name]
-	if !ok {
-		if r.ignored[name] {
-			return nil, nil
-		}
+	if !ok && !r.ignored[name] {
 		return nil, &StopError{
 			Reason: fmt.Sprintf("a row of table %q came, which is not a configured outbox table", name),
 			Remedy: "its rows would be lost in silence: add the table to tables, or list it under ignore, " +
 				"or take it out of the publication (a renamed outbox table comes under its new name)",
 		}
 	}
-	bound, err := router.Bind(config, relation, r.catalogs[name])
-	if err != nil {
-		return nil, &StopError{
-			Reason: fmt.Sprintf("outbox table %q does not fit its mapping", name),
-			Remedy: "nothing was skipped; correct the columns or the configuration and start again",
-			Err:    err,
+	var made *route
+	if ok {
+		mapping, err := router.Bind(config, relation, known)
+		if err != nil {
+			return nil, &StopError{
+				Reason: fmt.Sprintf("outbox table %q does not fit its mapping", name),
+				Remedy: "nothing was skipped; correct the columns or the configuration and start again",
+				Err:    oneLine(err),
+			}
 		}
+		mapping.Bounds = r.bounds
+		made = &route{mapping: mapping, table: name}
 	}
-	return &route{mapping: bound, table: name}, nil
+	r.flush()
+	r.bound[relation.ID] = binding{relation, made}
+	r.last, r.route = relation, made
+	return made, nil
 }
 
 // forget drops relations of an earlier connection: Postgres describes each again.
@@ -101,14 +124,36 @@ func (r *routes) forget() {
 	r.last, r.route = nil, nil
 }
 
+// newestTime is how far a record's timestamp may lie ahead of us: brokers refuse an hour and more
+// (message.timestamp.after.max.ms), and their clock is not ours.
+const newestTime = 55 * time.Minute
+
+// turn counts, and moves the bounds of what is accepted as a record's timestamp. They are open to the past: only a topic's
+// retention could say what is too old.
+func (r *routes) turn(now time.Time) {
+	r.flush()
+	r.bounds.Newest = now.Add(newestTime).UnixMilli()
+	for _, b := range r.bound {
+		if b.route != nil {
+			b.route.mapping.Bounds = r.bounds
+		}
+	}
+}
+
 // flush adds what went through since the last turn to the metrics; counting there for every event would cost
 // more than routing it.
 func (r *routes) flush() {
-	for _, route := range r.bound {
-		if route == nil || route.events+route.filtered+route.suppressed == 0 {
-			continue
+	for _, b := range r.bound {
+		if b.route != nil {
+			b.route.flush(r.metrics)
 		}
-		r.metrics.routed(route)
-		route.events, route.bytes, route.filtered, route.suppressed = 0, 0, 0, 0
 	}
+}
+
+func (r *route) flush(m *metrics) {
+	if r.events+r.filtered+r.suppressed == 0 {
+		return
+	}
+	m.routed(r)
+	r.events, r.bytes, r.filtered, r.suppressed, r.untimely = 0, 0, 0, 0, 0
 }

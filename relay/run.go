@@ -50,6 +50,11 @@ func (r *Relay) run(ctx context.Context) error {
 		store: store, row: row, producerID: producer.ProducerID, progress: r.progress, metrics: r.metrics, log: r.log,
 		interval: r.cfg.SaveInterval, ahead: base.ahead, wake: r.wake,
 	}
+	messages, err := newMessages(r.cfg, r.metrics)
+	if err != nil {
+		stream.Abort()
+		return err
+	}
 	flow := &flow{
 		cfg:       r.cfg,
 		progress:  r.progress,
@@ -57,7 +62,9 @@ func (r *Relay) run(ctx context.Context) error {
 		publisher: producer,
 		admit:     r.progress.admit,
 		decoder:   decoder.New(),
-		routes:    newRoutes(r.cfg, base.catalogs, r.metrics),
+		routes:    newRoutes(r.cfg, r.metrics),
+		describe:  r.describe,
+		messages:  messages,
 		window:    checkpoint.NewWindow(row.LSN, r.cfg.MaxMessages, r.cfg.MaxTransactions),
 		identity:  lsn.Identity{Source: source},
 		uncertain: uncertain,

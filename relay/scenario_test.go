@@ -82,6 +82,7 @@ type stage struct {
 	ended    chan error
 	start    time.Time
 	relation decoder.Relation
+	known    map[uint32]replication.Type // the catalog's types; nil: it does not answer
 }
 
 func play(t *testing.T, script string) string {
@@ -117,7 +118,8 @@ func (s *stage) newFlow(saved lsn.End) *flow {
 	progress.begin(checkpoint.Row{LSN: saved, KafkaClusterID: "main"})
 	return &flow{
 		cfg: cfg, progress: progress, orders: newOrders(), publisher: s, admit: progress.admit, decoder: decoder.New(),
-		routes:   newRoutes(cfg, nil, newMetrics(prometheus.NewRegistry())),
+		routes:   newRoutes(cfg, newMetrics(prometheus.NewRegistry())),
+		describe: s.describe,
 		window:   checkpoint.NewWindow(saved, cfg.MaxMessages, cfg.MaxTransactions),
 		identity: lsn.Identity{Source: 0xabcd},
 		resume:   resume{received: saved},
@@ -143,7 +145,7 @@ func (s *stage) do(words []string) {
 		s.stop()
 		s.Wake()
 	case "ack": // transaction, messages
-		s.acks = append(s.acks, kafka.Ack{Tx: uint64(s.number(args[0])), N: int32(s.number(args[1]))})
+		s.acks = append(s.acks, kafka.Ack{Tx: uint64(s.number(args[0])) << 1, N: int32(s.number(args[1]))})
 		s.signal()
 		s.Wake()
 	case "room": // what the publisher takes from now on
@@ -168,7 +170,11 @@ func (s *stage) do(words []string) {
 	case "refuse": // the brokers refuse a record that was appended: transaction, commit, ordinal
 		id := lsn.Identity{Source: 0xabcd, Commit: lsn.Start(s.end(args[1])), Time: s.start.UnixMicro(), Ordinal: uint32(s.number(args[2]))}
 		s.trouble = &kafka.Trouble{Kind: kafka.KindRecordTooLarge, Topic: "outbox.event.order", Event: id, Err: errors.New("MESSAGE_TOO_LARGE")}
-		s.refused = kafka.Withdrawn{Tx: uint64(s.number(args[0])), Message: router.Message{Topic: s.trouble.Topic, Key: []byte("k"),
+		s.trouble.Tx = uint64(s.number(args[0])) << 1
+		if len(args) > 3 { // it came as a message
+			s.trouble.Tx |= lotOfMessages
+		}
+		s.refused = kafka.Withdrawn{Tx: s.trouble.Tx, Message: router.Message{Topic: s.trouble.Topic, Key: []byte("k"),
 			Value: []byte("large"), Identity: id, Headers: []router.Header{{Name: "id", Value: []byte("7")}, {Name: router.HeaderPosition}}}}
 		s.signal()
 		s.Wake()
@@ -257,7 +263,9 @@ func (s *stage) ask(verb string, args []string) {
 			s.logf("request %d: %s", id, outcome)
 		}
 	default:
-		s.t.Fatalf("unknown command %q", verb)
+		if !s.doMessages(verb, args) && !s.doShapes(verb, args) {
+			s.t.Fatalf("unknown command %q", verb)
+		}
 	}
 }
 
@@ -371,7 +379,7 @@ func (s *stage) Append(m *router.Message, tx uint64) (kafka.Status, error) {
 	case s.room > 0:
 		s.room--
 	}
-	s.logf("append tx %d: %s %s %s", tx, m.Topic, m.Key, m.Headers[len(m.Headers)-1].Value)
+	s.logf("append tx %d%s: %s %s %s", tx>>1, []string{"", " (message)"}[tx&1], m.Topic, m.Key, m.Headers[len(m.Headers)-1].Value)
 	for _, h := range m.Headers {
 		if strings.HasPrefix(h.Name, "walrelay.") && h.Name != router.HeaderPosition {
 			s.logf("  %s: %s", h.Name, h.Value)

@@ -35,10 +35,12 @@ func (r *Relay) producerConfig(ctx context.Context, store *checkpoint.Store, row
 // uncertainSince is the record time from which on an unsaved event may stand in a topic: nothing is older than the
 // last saved commit, or than the slot. Zero, the beginning, where a column of the application's gives the time.
 func (r *Relay) uncertainSince(row checkpoint.Row) time.Time {
+	ownTime := r.cfg.Messages != nil && r.cfg.Messages.Route.Columns.Timestamp != ""
 	for _, table := range r.cfg.Tables {
-		if table.Route.Columns.Timestamp != "" {
-			return time.Time{}
-		}
+		ownTime = ownTime || table.Route.Columns.Timestamp != ""
+	}
+	if ownTime {
+		return time.Time{}
 	}
 	if row.CommitTime.IsZero() {
 		return row.SavedAt

@@ -12,10 +12,18 @@ import (
 // Catalog is what the stream does not tell about a table. The zero Catalog is valid: every type that is not built in is
 // then treated as text, and every column outside of the replica identity as nullable.
 type Catalog struct {
-	// Types describes types that are not built in, by oid.
+	// Types describes types that are not built in, by oid: those of the columns, and those that they are made of. Where it
+	// is not nil, a column that is used and whose type is not in it is refused.
 	Types map[uint32]TypeInfo
 	// NotNull has the columns with a NOT NULL constraint. Only Connect's schemas depend on it.
 	NotNull map[string]bool
+}
+
+// NeedsCatalog tells whether the records of the relation's rows depend on more than the stream tells: on types that are not
+// built in, or, through Connect's schemas, on what may be NULL.
+func (c Config) NeedsCatalog(rel *decoder.Relation) bool {
+	userType := func(column decoder.RelationColumn) bool { return column.Type >= firstUserOid }
+	return c.Key.Schemas || c.Value.Schemas || c.Headers.Schemas || slices.ContainsFunc(rel.Columns, userType)
 }
 
 // TypeInfo is the row of a type in pg_type.
@@ -77,7 +85,11 @@ func (b *binder) find(name string) (column, bool) {
 	c := b.relation.Columns[i]
 	oid, modifier := b.known.base(c.Type, c.Modifier)
 	typ, ok := b.known.columnType(oid, modifier, b.config.Types)
-	if !ok {
+	switch {
+	case !b.known.has(c.Type):
+		b.problem("column %q: its type (oid %d) does not exist any more, so that nobody can say what its values mean; "+
+			"leave the column out of the mapping", name, c.Type)
+	case !ok:
 		b.problem("column %q: its type (oid %d) has no form in a record; store it as text", name, c.Type)
 	}
 	const identityFull = 'f' // all columns are marked then

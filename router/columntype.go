@@ -93,6 +93,12 @@ func (c Catalog) base(oid uint32, modifier int32) (uint32, int32) {
 	return oid, modifier
 }
 
+// has tells whether a type is known: built in, in the Catalog, or taken as text for want of one.
+func (c Catalog) has(oid uint32) bool {
+	_, ok := c.Types[oid]
+	return ok || c.Types == nil || oid < firstUserOid
+}
+
 // maxDomainDepth ends the search in a Catalog that goes in circles.
 const maxDomainDepth = 32
 

@@ -121,30 +121,59 @@ func (w *writer) member(row *decoder.Row, isDocument bool, m *Message) error {
 
 // envelopeSchema writes the schema of an envelope. Its name holds the routed value, its version a column's value.
 type envelopeSchema struct {
-	payload string // the payload's schema where none is inferred, less the closing brace
-	members string // from the payload's name up to the prefix of the schema's name
-	version *writer
+	strict, loose memberSchemas
+	notNull       []int // columns that the catalog says are never NULL
+	version       *writer
+}
+
+// memberSchemas are the schemas of an envelope's members: strict as the catalog has them, loose where all may be null.
+type memberSchemas struct {
+	payload string // where none is inferred, less the closing brace
+	rest    string // from the payload's name up to the prefix of the schema's name
 }
 
 func newEnvelopeSchema(payload column, members []column, aliases []string, prefix string) *envelopeSchema {
-	text := `,"field":"payload"}`
-	for i, c := range members {
-		text += `,` + c.typ.schema.json(!c.notNull) + `,"field":` + string(appendJSONString(nil, aliases[i])) + `}`
+	e := &envelopeSchema{}
+	for _, c := range append([]column{payload}, members...) {
+		if c.notNull {
+			e.notNull = append(e.notNull, c.index)
+		}
 	}
-	return &envelopeSchema{
-		payload: payload.typ.schema.json(!payload.notNull),
-		members: text + `],"optional":false,"name":"` + string(appendJSONEscaped(nil, prefix)),
+	e.strict = newMemberSchemas(payload, members, aliases, prefix, false)
+	e.loose = newMemberSchemas(payload, members, aliases, prefix, true)
+	return e
+}
+
+func newMemberSchemas(payload column, members []column, aliases []string, prefix string, loose bool) memberSchemas {
+	rest := `,"field":"payload"}`
+	for i, c := range members {
+		rest += `,` + c.typ.schema.json(loose || !c.notNull) + `,"field":` + string(appendJSONString(nil, aliases[i])) + `}`
+	}
+	return memberSchemas{
+		payload: payload.typ.schema.json(loose || !payload.notNull),
+		rest:    rest + `],"optional":false,"name":"` + string(appendJSONEscaped(nil, prefix)),
 	}
 }
 
+// schemas chooses by the row: a column may have become NOT NULL after it was written.
+func (e *envelopeSchema) schemas(row *decoder.Row) *memberSchemas {
+	for _, i := range e.notNull {
+		if row.Columns[i].Kind == decoder.ColumnNull {
+			return &e.loose
+		}
+	}
+	return &e.strict
+}
+
 func (e *envelopeSchema) write(row *decoder.Row, routed []byte, schema *inferred, m *Message) error {
+	schemas := e.schemas(row)
 	m.scratch = append(m.scratch, `{"schema":{"type":"struct","fields":[`...)
 	if schema != nil {
 		m.scratch = schema.append(m.scratch)
 	} else {
-		m.scratch = append(m.scratch, e.payload...)
+		m.scratch = append(m.scratch, schemas.payload...)
 	}
-	m.scratch = append(m.scratch, e.members...)
+	m.scratch = append(m.scratch, schemas.rest...)
 	m.scratch = appendJSONEscaped(m.scratch, routed)
 	m.scratch = append(m.scratch, `.Value"`...)
 	if e.version != nil {

@@ -22,10 +22,12 @@ type writer struct {
 func newWriter(c column, s style, schemas bool) writer {
 	w := writer{index: c.index, name: c.name, typ: c.typ, style: s, direct: s != styleJSON && c.typ.verbatim()}
 	if s == styleJSON {
+		null := "null"
 		if schemas {
 			w.head, w.tail = `{"schema":`+c.typ.schema.json(!c.notNull)+`},"payload":`, `}`
+			null = `{"schema":` + c.typ.schema.json(true) + `},"payload":null}` // whatever the catalog says by now
 		}
-		w.null = []byte(w.head + "null" + w.tail)
+		w.null = []byte(null)
 	}
 	return w
 }

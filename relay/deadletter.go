@@ -1,0 +1,70 @@
+package relay
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/walrelay/walrelay/router"
+)
+
+// Headers of a record in the dead-letter topic, in front of the position.
+const (
+	headerError = "walrelay.error" // why it could not be published
+	// Where it came from, one of the two; absent where the brokers refused it, which is about its topic.
+	headerTable  = "walrelay.table"
+	headerPrefix = "walrelay.prefix" // of a message; where it could not be routed, the value is its content
+	headerTopic  = "walrelay.topic"  // where it should have gone; absent where that is not known
+	headerSize   = "walrelay.size"   // bytes of the value that was left out because it is too large
+)
+
+// origin is the header that says where an event of the source came from.
+func (f *flow) origin(source *route) router.Header {
+	if source.lot == lotOfMessages {
+		return router.Header{Name: headerPrefix, Value: []byte(f.messages.prefix)}
+	}
+	return router.Header{Name: headerTable, Value: []byte(source.table)}
+}
+
+// deadLetter makes the record for the dead-letter topic: as it would have been, with the reason.
+func deadLetter(topic string, m *router.Message, why string, origin router.Header) router.Message {
+	dead := *m
+	dead.Topic, dead.Partition, dead.Headers = topic, -1, nil
+	for _, h := range m.Headers {
+		if h.Name != router.HeaderPosition {
+			dead.Headers = append(dead.Headers, h)
+		}
+	}
+	dead.Headers = append(dead.Headers, router.Header{Name: headerError, Value: []byte(why)})
+	if origin.Name != "" {
+		dead.Headers = append(dead.Headers, origin)
+	}
+	if m.Topic != "" {
+		dead.Headers = append(dead.Headers, router.Header{Name: headerTopic, Value: []byte(m.Topic)})
+	}
+	dead.Headers = append(dead.Headers, router.Header{Name: router.HeaderPosition, Value: m.Identity.Append(nil)})
+	return dead
+}
+
+// stubPart is the most that a stub keeps of a key or of a header, in bytes.
+const stubPart = 4 << 10
+
+// stub is a dead letter without what may be too large for a topic: its value, and a key or headers that are large.
+func stub(dead *router.Message) router.Message {
+	small := *dead
+	small.Value, small.Headers = nil, nil
+	if len(small.Key) > stubPart {
+		small.Key = nil
+	}
+	last := len(dead.Headers) - 1 // the position
+	room := stubPart
+	for _, h := range slices.Backward(dead.Headers[:last]) { // ours stand behind the event's
+		if size := len(h.Name) + len(h.Value); size <= room {
+			small.Headers = append(small.Headers, h)
+			room -= size
+		}
+	}
+	slices.Reverse(small.Headers)
+	small.Headers = append(small.Headers,
+		router.Header{Name: headerSize, Value: strconv.AppendInt(nil, int64(len(dead.Value)), 10)}, dead.Headers[last])
+	return small
+}
