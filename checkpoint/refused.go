@@ -29,6 +29,8 @@ const (
 	GuardPosition Guard = "position"
 	// GuardCluster: the row belongs to another Kafka cluster.
 	GuardCluster Guard = "cluster"
+	// GuardSlot: somebody holds the slot, or there is none (Adopt).
+	GuardSlot Guard = "slot"
 	// GuardRace: the row was changed by somebody else at the same moment; the same call again tells more.
 	GuardRace Guard = "race"
 )

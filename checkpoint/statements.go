@@ -12,9 +12,10 @@ const serverSQL = `
 	FROM (SELECT system_identifier::numeric AS id, pg_current_wal_insert_lsn() AS insert_lsn
 	      FROM pg_control_system()) control`
 
-// columns are the columns of a row in the order of scan.
+// columns are the columns of a row in the order of scan. The row may be read before its table is brought up to date, so
+// columns of later migrations must be allowed to be absent.
 const columns = `c.slot, c.state, c.system_id, c.timeline, c.lsn::text, c.commit_time, c.run_epoch,
-	c.kafka_cluster_id, c.producer_id, c.saved_at`
+	c.kafka_cluster_id, c.producer_id, coalesce((to_jsonb(c) ->> 'match_by_id')::boolean, false), c.saved_at`
 
 const createSQL = `WITH server AS (` + serverSQL + `)
 	INSERT INTO walrelay.checkpoint AS c (slot, state, system_id, timeline, lsn)
@@ -39,7 +40,8 @@ const claimSQL = `WITH server AS (` + serverSQL + `)
 const saveSQL = `WITH server AS (` + serverSQL + `)
 	UPDATE walrelay.checkpoint c
 	SET state = $2, timeline = $4, lsn = $5, commit_time = coalesce($7, c.commit_time),
-	    kafka_cluster_id = coalesce($8, c.kafka_cluster_id), producer_id = coalesce($9, c.producer_id), saved_at = now()
+	    kafka_cluster_id = coalesce($8, c.kafka_cluster_id), producer_id = coalesce($9, c.producer_id),
+	    match_by_id = c.match_by_id AND $10, saved_at = now()
 	FROM server s
 	WHERE c.slot = $1 AND c.state IN ('ready', 'clean')
 	  AND c.system_id = $3 AND s.system_id = $3 AND s.timeline = $4

@@ -50,6 +50,9 @@ type Row struct {
 	// ProducerID is what the Kafka brokers know the last relay by. NoProducer: not known; a save with it keeps what the
 	// row has.
 	ProducerID int64
+	// MatchByID: the slot was taken over from somebody who published without our positions, and the relay is not past
+	// what they may have published. Set by Adopt; a save with false ends it for good.
+	MatchByID bool
 	// SavedAt is the time of the save by the clock of Postgres. Set by Load and Claim, ignored by Save.
 	SavedAt time.Time
 }
@@ -175,7 +178,7 @@ func (s *Store) Claim(ctx context.Context, slot, systemID string, timeline int32
 // statement. Otherwise the error is a *RefusedError.
 func (s *Store) Save(ctx context.Context, row Row) error {
 	return s.write(ctx, "save", row, saveChecks, saveSQL, row.Slot, row.State, row.SystemID, row.Timeline,
-		row.LSN.String(), row.Epoch, nullTime(row.CommitTime), nullText(row.KafkaClusterID), nullID(row.ProducerID))
+		row.LSN.String(), row.Epoch, nullTime(row.CommitTime), nullText(row.KafkaClusterID), nullID(row.ProducerID), row.MatchByID)
 }
 
 // write executes a guarded statement that changes exactly one row unless a guard refuses.
@@ -202,7 +205,7 @@ func scan(r pgx.Row) (Row, error) {
 	var cluster *string
 	var producer *int64
 	err := r.Scan(&row.Slot, &row.State, &row.SystemID, &row.Timeline, &position, &committed, &row.Epoch, &cluster,
-		&producer, &row.SavedAt)
+		&producer, &row.MatchByID, &row.SavedAt)
 	if err != nil {
 		return Row{}, err
 	}

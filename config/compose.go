@@ -37,6 +37,12 @@ func (v *validation) all() relay.Config {
 	if c.OnPoison == "dead_letter" {
 		composed.DeadLetterTopic = c.DeadLetterTopic
 	}
+	if m := c.Messages; m.Enabled {
+		composed.Messages = &relay.Messages{Prefix: m.Prefix, Topics: m.Topics, Route: m.Route}
+		if m.OnPoison == "dead_letter" {
+			composed.Messages.DeadLetterTopic = c.DeadLetterTopic
+		}
+	}
 	for _, table := range c.Tables {
 		composed.Tables = append(composed.Tables, relay.Table{Name: table.Name, Route: table.Route})
 	}
@@ -49,6 +55,7 @@ func (c Config) replication() replication.Config {
 		URL:              c.Postgres.URL.Reveal(),
 		Slot:             slot,
 		Publication:      publication,
+		Messages:         c.Messages.Enabled,
 		WALSenderTimeout: c.Postgres.WALSenderTimeout,
 		DecodingWorkMem:  c.Postgres.LogicalDecodingWorkMem,
 		MaxEventBytes:    int(c.Postgres.MaxEventBytes),

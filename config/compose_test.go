@@ -34,6 +34,7 @@ postgres:
 tables:
   - name: sales.events
     route: {field: kind}
+messages: {enabled: true, prefix: ours, topics: [orders], columns: {key: tenant}}
 ignore: [sales.audit]
 kafka:
   client_id: the_client
@@ -58,7 +59,7 @@ drain_timeout: 15s
 	want := relay.Config{
 		Postgres: replication.Config{
 			URL: testURL, Slot: "the_slot", Publication: "the_publication",
-			WALSenderTimeout: 30 * time.Second, DecodingWorkMem: "256MB", MaxEventBytes: 1 << 20,
+			Messages: true, WALSenderTimeout: 30 * time.Second, DecodingWorkMem: "256MB", MaxEventBytes: 1 << 20,
 		},
 		Kafka: kafka.Config{
 			Brokers: []string{testBroker}, ClientID: "the_client", Compression: compress.Zstd,
@@ -67,7 +68,11 @@ drain_timeout: 15s
 			Topics:    kafka.TopicConfig{Create: true, Partitions: 11, ReplicationFactor: 12, Config: map[string]string{"retention.ms": "1"}},
 			TopicWait: 13 * time.Second,
 		},
-		Tables:       []relay.Table{{Name: "sales.events", Route: router.Config{Route: router.Routing{Field: "kind"}}}},
+		Tables: []relay.Table{{Name: "sales.events", Route: router.Config{Route: router.Routing{Field: "kind"}}}},
+		Messages: &relay.Messages{
+			Prefix: "ours", Topics: []string{"orders"}, DeadLetterTopic: "walrelay.dead-letter",
+			Route: router.Config{Columns: router.Columns{Key: "tenant"}},
+		},
 		Ignore:       []string{"sales.audit"},
 		SaveInterval: 14 * time.Second,
 		DrainTimeout: 15 * time.Second,

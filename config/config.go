@@ -18,6 +18,10 @@ type Config struct {
 	// mapping with the keys below. The variable and the flag take names only; a table that the file describes keeps
 	// its description.
 	Tables []Table `yaml:"tables"`
+	// Messages is an outbox without a table: events that an application writes into the log with walrelay.emit, or with
+	// pg_logical_emit_message(true, prefix, envelope). For messages alone, tables is []. It also takes the keys of a table
+	// (preset to types); the columns that those name are the members of the envelope.
+	Messages Messages `yaml:"messages"`
 	// Ignore lists tables (schema.table) whose rows may be in the publication without being relayed. Rows of any other
 	// unknown table stop the relay, since they could be events under a new table name.
 	Ignore []string `yaml:"ignore"`
@@ -70,6 +74,22 @@ type Table struct {
 	// Name is the name of the table, as schema.table without quotes.
 	Name string `yaml:"name"`
 	// Route is how its rows become records.
+	Route router.Config `yaml:",inline"`
+}
+
+// Messages is the section messages.
+type Messages struct {
+	// Enabled turns it on. Any role of the database can write such messages, under any prefix.
+	Enabled bool `yaml:"enabled"`
+	// Prefix is what events are written under. Messages under another one are not ours, and those under this one that are
+	// in no transaction are no events: they are counted and left out.
+	Prefix string `yaml:"prefix"`
+	// Topics are the only topics that messages may go to. A * at the end stands for any rest.
+	Topics []string `yaml:"topics"`
+	// OnPoison is what becomes of a message that can never be published as it is: dead_letter or halt. Since anybody can
+	// write one, the default is not that of tables.
+	OnPoison string `yaml:"on_poison"`
+	// Route is how the members of the envelope become a record.
 	Route router.Config `yaml:",inline"`
 }
 
@@ -177,7 +197,8 @@ func Default() Config {
 			WALSenderTimeout: replication.DefaultWALSenderTimeout,
 			MaxEventBytes:    replication.DefaultMaxEventBytes,
 		},
-		Tables: []Table{{Name: "public.outbox"}},
+		Tables:   []Table{{Name: "public.outbox"}},
+		Messages: Messages{Prefix: "walrelay", OnPoison: "dead_letter"},
 		Kafka: Kafka{
 			ClientID:           kafka.DefaultClientID,
 			Topics:             Topics{Partitions: -1, ReplicationFactor: -1, Wait: kafka.DefaultTopicWait},

@@ -12,7 +12,7 @@ import (
 )
 
 // YAML is the configuration as it is in effect, secrets masked, with the source of each value that is not a default.
-// Keys of a table that are not set are left out.
+// Keys of a table or of messages that are not set are left out.
 func (c Config) YAML() string {
 	c.Postgres.Slot, c.Postgres.Publication = c.names()
 	node := c.section(reflect.ValueOf(&c).Elem(), "")
@@ -36,9 +36,9 @@ func (c Config) section(v reflect.Value, path string) *yaml.Node {
 	for _, s := range fields(v) {
 		key, value := scalar(s.key, "!!str"), (*yaml.Node)(nil)
 		s.key = join(path, s.key)
-		inTable := strings.HasPrefix(path, "tables[")
+		ofRows := strings.HasPrefix(path, "tables[") || strings.HasPrefix(s.key, "messages.") && s.key != "messages.enabled"
 		switch {
-		case inTable && s.value.IsZero():
+		case ofRows && s.value.IsZero():
 			continue
 		case isSection(s.value):
 			value = c.section(s.value, s.key)

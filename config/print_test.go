@@ -19,6 +19,7 @@ tables:
     route: {regex: '(?<routedByValue>.*)', field: "on"}
     value: {format: json, expand: true}
     placements: []
+messages: {enabled: true, topics: ['outbox.event.*'], headers: {id: event_id}, placements: []}
 ignore: ["null"]
 kafka: {topics: {partitions: 3, config: {cleanup.policy: compact, b: "1"}}, max_in_flight_bytes: 9MiB}
 http: {listen: "off"}
@@ -40,11 +41,13 @@ http: {listen: "off"}
 		"  linger: 1m30s # WALRELAY_KAFKA_LINGER\n",
 		"  level: debug # WALRELAY_LOG_LEVEL\n",
 		"  format: auto\n",
-		"  max_in_flight_bytes: 9MiB # walrelay.yaml:9\n",
+		"  max_in_flight_bytes: 9MiB # walrelay.yaml:10\n",
 		"  batch_bytes: 900000\n",
-		"  listen: off # walrelay.yaml:10\n",
+		"  listen: off # walrelay.yaml:11\n",
 		"tables: # walrelay.yaml:3\n",
 		"    placements: [] # walrelay.yaml:7\n",
+		"  enabled: true # walrelay.yaml:8\n",
+		"  headers:\n    id: event_id # walrelay.yaml:8\n  placements: [] # walrelay.yaml:8\n",
 	} {
 		if !strings.Contains(printed, line) {
 			t.Errorf("no line %q in\n%s", line, printed)

@@ -133,7 +133,7 @@ func entries(v reflect.Value, path string, depth int, comments map[string]string
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
 		name, option, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-		if option == "inline" {
+		if option == "inline" && v.Type() != reflect.TypeFor[Messages]() { // those are the keys of a table
 			all = append(all, entries(v.Field(i), path, depth, comments)...)
 		}
 		if name == "" {

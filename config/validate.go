@@ -14,6 +14,7 @@ import (
 	"github.com/walrelay/walrelay/admin"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/replication"
+	"github.com/walrelay/walrelay/router"
 )
 
 // validation collects the problems of a configuration's values.
@@ -37,6 +38,7 @@ func (v *validation) wrong(key, want string) {
 func (v *validation) values() {
 	v.postgres()
 	v.tables()
+	v.messages()
 	v.http()
 	v.oneOf("on_poison", v.config.OnPoison, "halt", "dead_letter")
 	if !kafka.LegalTopicName(v.config.DeadLetterTopic) {
@@ -112,8 +114,8 @@ func howToSet(key, flag string) string {
 }
 
 func (v *validation) tables() {
-	if len(v.config.Tables) == 0 {
-		v.wrong("tables", "want at least one, such as public.outbox")
+	if len(v.config.Tables) == 0 && !v.config.Messages.Enabled {
+		v.wrong("tables", "want at least one, such as public.outbox; or messages.enabled")
 	}
 	seen := make(map[string]bool)
 	for i, table := range v.config.Tables {
@@ -135,6 +137,34 @@ func (v *validation) tables() {
 		case seen[name]:
 			v.entry("ignore", i, name, "is in tables too; want it in one of the two")
 		}
+	}
+}
+
+// messages checks the section where it is in use.
+func (v *validation) messages() {
+	m := v.config.Messages
+	v.oneOf("messages.on_poison", m.OnPoison, "dead_letter", "halt")
+	if !m.Enabled {
+		return
+	}
+	if m.Prefix == "" || len(m.Prefix) > 63 {
+		v.wrong("messages.prefix", "want 1 to 63 bytes")
+	}
+	if len(m.Topics) == 0 {
+		v.wrong("messages.topics", "not set; want the topics that messages may go to, such as outbox.event.*, since any role can write messages")
+	}
+	for i, topic := range m.Topics {
+		if name := strings.TrimSuffix(topic, "*"); name != "" && !kafka.LegalTopicName(name) || topic == "" {
+			v.entry("messages.topics", i, topic, "want a topic, or the beginning of one with a * behind it")
+		}
+	}
+	problems := errorsOf(m.Route.Validate())
+	if len(problems) == 0 {
+		_, err := router.BindEnvelope(m.Route, []string{"*"})
+		problems = errorsOf(err)
+	}
+	for _, err := range problems {
+		v.problems = append(v.problems, Problem{Key: "messages", Want: strings.ReplaceAll(err.Error(), "\n", "; ")})
 	}
 }
 

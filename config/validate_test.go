@@ -42,6 +42,18 @@ func TestValidate(t *testing.T) {
 		{func(c *Config) { c.Tables = []Table{{}} }, `tables[0]: want schema.table`},
 		{func(c *Config) { c.Tables = append(c.Tables, c.Tables...) }, `tables[1] = "public.outbox": the same table twice`},
 		{func(c *Config) { c.Tables[0].Route = router.Config{Preset: "kafka"} }, `tables[0] = "public.outbox": preset "kafka": use one of`},
+		{func(c *Config) { c.Messages.OnPoison = "skip" }, `messages.on_poison = "skip": want dead_letter or halt`},
+		{func(c *Config) { c.Messages.Enabled = true }, `messages.topics: not set; want the topics that messages may go to`},
+		{func(c *Config) { c.Messages = on(); c.Messages.Prefix = "" }, `messages.prefix: want 1 to 63 bytes`},
+		{func(c *Config) { c.Messages = on(); c.Messages.Topics = []string{"a", "b c*"} }, `messages.topics[1] = "b c*": want a topic, or the beginning of one`},
+		{func(c *Config) { c.Messages = on(); c.Messages.Route.Key.Format = "avro" }, `messages: key.format "avro": use one of`},
+		{func(c *Config) {
+			c.Messages = on()
+			c.Messages.Route.Columns.Type = "payload"
+			c.Messages.Route.Filter.Types = []string{"x"}
+			c.Messages.Route.Columns.Timestamp = "payload"
+		},
+			`messages: message envelope: `},
 		{func(c *Config) { c.Ignore = []string{"public.outbox"} }, `ignore[0] = "public.outbox": is in tables too`},
 		{func(c *Config) { c.Ignore = []string{"a.b", "outbox"} }, `ignore[1] = "outbox": want schema.table`},
 		{func(c *Config) { c.Kafka.Brokers = nil }, `kafka.brokers: not set; want host:port, more of them separated by commas; set WALRELAY_KAFKA_BROKERS, --kafka-brokers or`},
@@ -67,6 +79,22 @@ func TestValidate(t *testing.T) {
 		c.change(&config)
 		wantProblems(t, check(config), c.want)
 	}
+}
+
+// on is a valid section messages.
+func on() Messages {
+	return Messages{Enabled: true, Prefix: "walrelay", OnPoison: "halt", Topics: []string{"orders", "audit.*", "*"}}
+}
+
+// With messages there need not be a table; without them their section does not matter.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	c := valid()
+	c.Messages, c.Tables = on(), []Table{}
+	wantProblems(t, check(c))
+	c = valid()
+	c.Messages = Messages{OnPoison: "halt"}
+	wantProblems(t, check(c))
 }
 
 // Every bound that package kafka has comes under its key, and 0 is not taken for the default.

@@ -160,7 +160,7 @@ func (p *Producer) refuse(pt *partition, v verdict, err brokerError, now time.Ti
 		return nil
 	}
 	if v == tooLarge {
-		pt.limit = min(pt.limit, max(len(pt.head.buf)/2, 1<<10)) // or every batch is sent twice
+		pt.limit = min(pt.limit, max(pt.head.plain.size/2, 1<<10)) // or every batch is sent twice
 	}
 	p.splitHead(pt)
 	pt.place = idle
@@ -171,9 +171,8 @@ func (p *Producer) refuse(pt *partition, v verdict, err brokerError, now time.Ti
 // splitHead puts two batches where the first was.
 func (p *Producer) splitHead(pt *partition) {
 	b := pt.head
-	left, right := p.newBatch(len(b.buf)/2), p.newBatch(len(b.buf)/2)
-	left.buf, right.buf = p.pool.grow(left.buf, b.size()), p.pool.grow(right.buf, b.size())
-	b.split(left, right)
+	left, right := p.newBatch(b.plain.size/2), p.newBatch(b.plain.size/2)
+	b.split(left, right, &p.pool)
 	left.taken, right.taken = true, true
 	pt.replaceHead(left, right)
 	p.bytes += left.size() + right.size() - b.size()
@@ -204,7 +203,7 @@ func (l *lane) acknowledge(it *item, now time.Time) {
 	p, pt, b := l.p, it.partition, it.batch
 	pt.pop()
 	pt.sequence = nextSequence(pt.sequence, b.records)
-	pt.hint = cap(b.buf)
+	pt.hint = b.plain.size
 	pt.failures, pt.failing, pt.pauseUntil = 0, failure{}, time.Time{}
 	if pt.halt != nil {
 		p.log.Info("partition goes on", zap.String("topic", pt.topic.name), zap.Int32("partition", pt.id),
@@ -217,10 +216,10 @@ func (l *lane) acknowledge(it *item, now time.Time) {
 	p.acked = append(p.acked, b.runs...)
 	p.stats.Batches++
 	p.stats.Records += uint64(b.records)
-	p.stats.Bytes += uint64(len(b.wire))
+	p.stats.Bytes += uint64(b.wire().size)
 	if p.cfg.OnBatch != nil {
 		l.acks = append(l.acks, BatchAck{
-			Topic: pt.topic.name, Partition: pt.id, Records: int(b.records), Bytes: len(b.wire),
+			Topic: pt.topic.name, Partition: pt.id, Records: int(b.records), Bytes: b.wire().size,
 			Queue: b.sent.Sub(b.created), Produce: now.Sub(b.sent), Oldest: b.oldest,
 		})
 	}

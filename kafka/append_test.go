@@ -175,6 +175,9 @@ func TestQuotaOfBytes(t *testing.T) {
 	if s := d.Stats(); s.InFlightRecords != 0 || s.InFlightBytes != 0 || !d.Flushed() {
 		t.Errorf("%+v", s)
 	}
+	if d.pool.out != 0 {
+		t.Errorf("%d bytes of buffers are not given back", d.pool.out)
+	}
 }
 
 // A record above the whole quota passes alone.
@@ -233,8 +236,8 @@ func TestBatchesAreClosedAtTheLimit(t *testing.T) {
 	sizes := []int{}
 	for b := d.topics["orders"].partitions[0].head; b != nil; b = b.next {
 		sizes = append(sizes, int(b.records))
-		if len(b.buf) > 1<<10 {
-			t.Errorf("batch of %d bytes", len(b.buf))
+		if b.plain.size > 1<<10 {
+			t.Errorf("batch of %d bytes", b.plain.size)
 		}
 	}
 	if diff := cmp.Diff([]int{3, 3, 3, 1}, sizes); diff != "" {
@@ -325,6 +328,9 @@ func TestAppendDoesNotAllocate(t *testing.T) {
 	}
 	round()
 	round()
+	if waste := d.pool.kept - 5000*450; waste > 500_000 {
+		t.Errorf("%d bytes of buffers more than 5000 records have", waste)
+	}
 	if n := testing.AllocsPerRun(20, round); n > 0 {
 		t.Errorf("%v allocations for 5000 records", n)
 	}

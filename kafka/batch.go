@@ -24,8 +24,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type batch struct {
 	next *batch // behind this one in the partition's queue, or in the free list
 
-	buf     []byte // batchOverhead reserved bytes, then the encoded records
-	wire    []byte // what is sent; nil until stamped; buf itself where nothing is compressed
+	plain   chunks // batchOverhead reserved bytes, then the encoded records, of which none is cut
+	packed  chunks // the same with the records compressed; empty where they are not
+	stamped bool   // the header is there
 	taken   bool   // by a lane: no more records
 	records int32
 	first   int64 // timestamp of the first record, which the others' deltas refer to
@@ -42,7 +43,15 @@ type batch struct {
 }
 
 // size is the size of the encoded records.
-func (b *batch) size() int { return len(b.buf) - batchOverhead }
+func (b *batch) size() int { return b.plain.size - batchOverhead }
+
+// wire is what is sent.
+func (b *batch) wire() *chunks {
+	if b.packed.size > 0 {
+		return &b.packed
+	}
+	return &b.plain
+}
 
 // sizeWith is the size that a record with this payload would take in the batch.
 func (b *batch) sizeWith(payload int, timestamp int64) int {
@@ -52,22 +61,22 @@ func (b *batch) sizeWith(payload int, timestamp int64) int {
 	return recordSize(payload, timestamp-b.first, b.records)
 }
 
-// append adds a record. The buffer must have room for it.
-func (b *batch) append(m *router.Message, payload int, tx uint64) {
-	b.place(m.Time, payload)
-	b.buf = appendPayload(b.buf, m)
+// append adds a record of that size, see sizeWith.
+func (b *batch) append(m *router.Message, payload, size int, tx uint64, pool *bufferPool) {
+	b.plain.set(appendPayload(b.place(m.Time, payload, size, pool), m))
 	b.count(tx, 1)
 }
 
-// place writes what stands in front of a record's payload and counts the record.
-func (b *batch) place(timestamp int64, payload int) {
+// place counts a record and returns the chunk for it, with what stands in front of the payload.
+func (b *batch) place(timestamp int64, payload, size int, pool *bufferPool) []byte {
 	if b.records == 0 {
 		b.first, b.max, b.oldest = timestamp, timestamp, timestamp
 	}
 	b.max = max(b.max, timestamp)
 	b.oldest = min(b.oldest, timestamp)
-	b.buf = appendPlace(b.buf, payload, timestamp-b.first, b.records)
+	chunk := appendPlace(b.plain.reserve(pool, size), payload, timestamp-b.first, b.records)
 	b.records++
+	return chunk
 }
 
 func (b *batch) count(tx uint64, n int32) {
@@ -81,21 +90,20 @@ func (b *batch) count(tx uint64, n int32) {
 // stamp writes the header and makes the batch ready to be sent. The leader's epoch (-1) and the base offset (0) are not
 // a client's business.
 func (b *batch) stamp(producer identity, sequence int32, codec compress.Codec, pool *bufferPool) error {
-	b.wire = b.buf
 	var attributes uint16
 	if codec != nil {
-		compressed, err := compressRecords(codec, b.buf, pool)
-		if err != nil {
+		if err := b.pack(codec, pool); err != nil {
 			return err
 		}
-		b.wire, attributes = compressed, uint16(codec.Code())
+		attributes = uint16(codec.Code())
 	}
-	b.sequence = sequence
+	b.stamped, b.sequence = true, sequence
+	wire := b.wire()
 	be := binary.BigEndian
-	be.PutUint32(b.wire, uint32(len(b.wire)-setPrefixSize))
-	h := b.wire[setPrefixSize:]
+	be.PutUint32(wire.parts[0], uint32(wire.size-setPrefixSize))
+	h := wire.parts[0][setPrefixSize:]
 	be.PutUint64(h[0:], 0)
-	be.PutUint32(h[8:], uint32(len(h)-12))
+	be.PutUint32(h[8:], uint32(wire.size-setPrefixSize-12))
 	be.PutUint32(h[12:], 0xffffffff)
 	h[16] = 2 // format
 	be.PutUint16(h[21:], attributes)
@@ -106,32 +114,39 @@ func (b *batch) stamp(producer identity, sequence int32, codec compress.Codec, p
 	be.PutUint16(h[51:], uint16(producer.epoch))
 	be.PutUint32(h[53:], uint32(sequence))
 	be.PutUint32(h[57:], uint32(b.records))
-	be.PutUint32(h[17:], crc32.Checksum(h[21:], castagnoli))
+	crc := crc32.Checksum(h[21:], castagnoli)
+	for _, part := range wire.parts[1:] {
+		crc = crc32.Update(crc, castagnoli, part)
+	}
+	be.PutUint32(h[17:], crc)
 	return nil
 }
 
-// split moves the records behind the first half of b into a new batch. Both are as if never sent: the broker refused b
-// before it looked at the sequence.
-func (b *batch) split(left, right *batch) {
+// split copies the first half of the records to one batch and the others to another. Both are as if never sent: the
+// broker refused b before it looked at the sequence.
+func (b *batch) split(left, right *batch, pool *bufferPool) {
 	left.created, right.created = b.created, b.created
-	half := b.records / 2
-	runs := b.runs
+	half, runs := b.records/2, b.runs
 	var used int32 // records of runs[0] that are in left or right already
-	for i, rest := int32(0), b.buf[batchOverhead:]; i < b.records; i++ {
-		delta, payload, behind := readPlace(rest)
-		into := left
-		if i >= half {
-			into = right
+	_ = b.writeRecords(func(rest []byte) (int, error) {
+		for len(rest) > 0 {
+			delta, payload, behind := readPlace(rest)
+			into := left
+			if left.records == half {
+				into = right
+			}
+			timestamp := b.first + delta
+			chunk := into.place(timestamp, payload, into.sizeWith(payload, timestamp), pool)
+			into.plain.set(append(chunk, behind[:payload]...))
+			if used == runs[0].N {
+				runs, used = runs[1:], 0
+			}
+			into.count(runs[0].Tx, 1)
+			used++
+			rest = behind[payload:]
 		}
-		into.place(b.first+delta, payload)
-		into.buf = append(into.buf, behind[:payload]...)
-		if used == runs[0].N {
-			runs, used = runs[1:], 0
-		}
-		into.count(runs[0].Tx, 1)
-		used++
-		rest = behind[payload:]
-	}
+		return 0, nil
+	})
 }
 
 // nextSequence is the sequence n records behind s. After 2^31-1 comes 0.

@@ -46,7 +46,7 @@ func BenchmarkAppend(b *testing.B) {
 			var acks []Ack
 			b.ReportAllocs()
 			b.SetBytes(int64(payloadSize(m)))
-			i, tx := 0, uint64(0)
+			i, tx, before := 0, uint64(0), cpu(b)
 			for b.Loop() {
 				m.Key = keys[i%len(keys)]
 				i++
@@ -60,6 +60,7 @@ func BenchmarkAppend(b *testing.B) {
 					acks = d.Acked(acks[:0])
 				}
 			}
+			b.ReportMetric(float64(cpu(b)-before)/float64(i), "cpu-ns/op")
 		})
 	}
 }

@@ -6,27 +6,28 @@ import (
 	"github.com/segmentio/kafka-go/compress"
 )
 
-// compressRecords compresses the records of an encoded batch into a buffer of the pool, behind the header's space.
-func compressRecords(codec compress.Codec, encoded []byte, pool *bufferPool) ([]byte, error) {
-	out := &growingBuffer{pool: pool, buf: pool.get(batchOverhead + len(encoded)/4)[:batchOverhead]}
-	w := codec.NewWriter(out)
-	_, err := w.Write(encoded[batchOverhead:])
+// pack compresses the records of the batch, behind space for the header.
+func (b *batch) pack(codec compress.Codec, pool *bufferPool) error {
+	b.packed.begin(pool, b.plain.size/4)
+	b.packed.set(b.packed.reserve(pool, batchOverhead)[:batchOverhead])
+	w := codec.NewWriter(chunkWriter{&b.packed, pool})
+	err := b.writeRecords(w.Write)
 	if closeErr := w.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
-		return nil, fmt.Errorf("compress batch with %s: %w", codec.Name(), err)
+		return fmt.Errorf("compress batch with %s: %w", codec.Name(), err)
 	}
-	return out.buf, nil
+	return nil
 }
 
-// growingBuffer is an io.Writer whose memory comes from a pool.
-type growingBuffer struct {
-	pool *bufferPool
-	buf  []byte
-}
-
-func (g *growingBuffer) Write(b []byte) (int, error) {
-	g.buf = append(g.pool.grow(g.buf, len(b)), b...)
-	return len(b), nil
+func (b *batch) writeRecords(write func([]byte) (int, error)) error {
+	skip := batchOverhead
+	for _, part := range b.plain.parts {
+		if _, err := write(part[skip:]); err != nil {
+			return err
+		}
+		skip = 0
+	}
+	return nil
 }

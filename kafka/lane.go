@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -26,7 +25,7 @@ type lane struct {
 	probed   time.Time // when metadata was last asked for because of a late answer
 
 	request rawproduce.Request // reused
-	readers []bytes.Reader     // of the batches of request
+	readers []chunkReader      // of the batches of request
 	acks    []BatchAck         // for Config.OnBatch
 }
 
@@ -110,7 +109,9 @@ func (l *lane) decide(now, idleSince time.Time) (step laneStep, at time.Time, ok
 	tired := b.ready.head == nil && b.paused.head == nil && now.Sub(idleSince) >= laneIdle
 	switch {
 	case p.stopped, tired:
-		b.lanes--
+		if b.lanes--; b.lanes == 0 {
+			p.pool.drop() // what a busy time needed
+		}
 		return laneEnds, time.Time{}, true
 	case !work, at.After(now):
 		l.setWaiting(true)
@@ -139,14 +140,14 @@ func (l *lane) take(now time.Time) {
 	l.items, l.started, l.probed, l.producer = l.items[:0], now, time.Time{}, p.session.identity
 	size := 0
 	for pt := b.ready.head; pt != nil; pt = b.ready.head {
-		if len(pt.head.buf) > pt.limit && pt.head.records > 1 && pt.head.attempts == 0 {
+		if pt.head.plain.size > pt.limit && pt.head.records > 1 && pt.head.attempts == 0 {
 			p.splitHead(pt) // it was filled before the broker told its limit
 		}
 		head := pt.head
-		if len(l.items) > 0 && size+len(head.buf) > requestBytes {
+		if len(l.items) > 0 && size+head.plain.size > requestBytes {
 			break
 		}
-		size += len(head.buf)
+		size += head.plain.size
 		b.unready(pt)
 		pt.place, head.taken = flying, true
 		if head.attempts == 0 {
@@ -218,7 +219,7 @@ func (l *lane) stamp() error {
 	}
 	for i := range l.items {
 		it := &l.items[i]
-		if it.batch.wire == nil {
+		if !it.batch.stamped {
 			if err := it.batch.stamp(l.producer, it.sequence, codec, &l.p.pool); err != nil {
 				return err
 			}
@@ -233,7 +234,7 @@ func (l *lane) encode() {
 	topics := l.request.Topics[:0]
 	for i := range l.items {
 		it := &l.items[i]
-		l.readers[i].Reset(it.batch.wire)
+		l.readers[i].rest = it.batch.wire().parts
 		if n := len(topics); n == 0 || topics[n-1].Topic != it.topic.name {
 			topics = slices.Grow(topics, 1)[:n+1]
 			topics[n].Topic, topics[n].Partitions = it.topic.name, topics[n].Partitions[:0]

@@ -25,6 +25,9 @@ func TestIdleLanesEnd(t *testing.T) {
 			if n := h.p.Stats().Lanes; n != 0 {
 				t.Errorf("%d lanes after %v without work", n, 2*laneIdle)
 			}
+			if n := h.p.pool.kept + h.p.pool.out; n != 0 {
+				t.Errorf("%d bytes of buffers kept", n)
+			}
 		}
 		h.flushAndAudit()
 	})

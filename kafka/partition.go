@@ -26,7 +26,7 @@ type partition struct {
 	head, tail *batch
 	sequence   int32 // of the first batch
 	limit      int   // most bytes of a batch; lower than Config.BatchBytes once the broker refused that
-	hint       int   // size of the last batch's buffer
+	hint       int   // size of the last batch
 
 	leader      int32 // broker id of the leader, -1 where there is none
 	leaderEpoch int32
@@ -99,13 +99,16 @@ func (pt *partition) replaceHead(left, right *batch) {
 	b.next = nil
 }
 
-// open is the batch that takes a record of this payload, nil where a new one is needed.
-func (pt *partition) open(payload int, timestamp int64) *batch {
-	b := pt.tail
-	if b == nil || b.taken || len(b.buf)+b.sizeWith(payload, timestamp) > pt.limit {
-		return nil
+// open is the batch that takes a record of this payload, and the record's size in it. It is nil where a new one is needed.
+func (pt *partition) open(payload int, timestamp int64) (b *batch, size int) {
+	b = pt.tail
+	if b == nil || b.taken {
+		return nil, 0
 	}
-	return b
+	if size = b.sizeWith(payload, timestamp); b.plain.size+size > pt.limit {
+		return nil, 0
+	}
+	return b, size
 }
 
 // accepts tells whether a keyless record may go on here without starting a batch.

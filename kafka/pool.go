@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// Buffers come in powers of two, so that one that is too small for its batch is replaced by one of twice the size.
+// Buffers come in powers of two.
 const (
 	minBufferBits = 9  // 512 B: a partition that gets a record now and then must be cheap
-	maxBufferBits = 21 // 2 MiB: a full batch; above it only single huge records, which are left to the collector
+	maxBufferBits = 21 // 2 MiB: above it only single huge records, which are left to the collector
 )
 
 // bufferPool keeps the buffers of acknowledged batches for the next ones. It is safe for concurrent use.
@@ -40,26 +40,16 @@ func (p *bufferPool) get(size int) []byte {
 	return buf
 }
 
-// begin returns an empty buffer for a batch whose forerunner had a buffer of so many bytes. That saves the copies of
-// growing, unless so much is handed out already that large buffers for small batches would be a waste.
-func (p *bufferPool) begin(forerunner int) []byte {
+// first returns an empty buffer for a batch that will probably have so many bytes, or a small one where so much is
+// handed out already that the guess must have been wrong for many.
+func (p *bufferPool) first(guess int) []byte {
 	p.mu.Lock()
-	lavish := p.out+forerunner > 2*p.keep
+	wrong := p.out+guess > p.keep
 	p.mu.Unlock()
-	if lavish {
-		forerunner = 0
+	if wrong {
+		guess = 0
 	}
-	return p.get(max(forerunner, 1<<minBufferBits))
-}
-
-// grow returns a buffer with the contents of buf and room for extra bytes more.
-func (p *bufferPool) grow(buf []byte, extra int) []byte {
-	if len(buf)+extra <= cap(buf) {
-		return buf
-	}
-	larger := append(p.get(len(buf)+extra), buf...)
-	p.put(buf)
-	return larger
+	return p.get(max(guess, 1<<minBufferBits))
 }
 
 // put takes a buffer back.
@@ -73,4 +63,12 @@ func (p *bufferPool) put(buf []byte) {
 	}
 	p.kept += cap(buf)
 	p.free[class] = append(p.free[class], buf[:0])
+}
+
+// drop leaves what is kept to the collector.
+func (p *bufferPool) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.free[:])
+	p.kept = 0
 }

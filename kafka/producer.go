@@ -180,15 +180,14 @@ func (p *Producer) lookUp(name string) (*topic, *PoisonError) {
 
 // add puts a record into the partition's open batch.
 func (p *Producer) add(pt *partition, m *router.Message, payload int, tx uint64) {
-	b := pt.open(payload, m.Time)
+	b, size := pt.open(payload, m.Time)
 	if b == nil {
 		b = p.newBatch(pt.hint)
 		b.created = time.Now()
 		pt.push(b)
+		size = b.sizeWith(payload, m.Time)
 	}
-	size := b.sizeWith(payload, m.Time)
-	b.buf = p.pool.grow(b.buf, size)
-	b.append(m, payload, tx)
+	b.append(m, payload, size, tx, &p.pool)
 	pt.topic.records++
 	p.records++
 	p.bytes += size
@@ -211,7 +210,7 @@ func (p *Producer) moreReady(pt *partition, size int) {
 	}
 }
 
-// newBatch makes an empty batch. hint is the size of the buffer that the partition's last batch had.
+// newBatch makes an empty batch. hint is the size of the partition's last batch.
 func (p *Producer) newBatch(hint int) *batch {
 	b := p.spare
 	if b == nil {
@@ -219,17 +218,16 @@ func (p *Producer) newBatch(hint int) *batch {
 	} else {
 		p.spare, b.next = b.next, nil
 	}
-	b.buf = p.pool.begin(hint)[:batchOverhead]
+	b.plain.begin(&p.pool, hint)
+	b.plain.set(b.plain.reserve(&p.pool, batchOverhead)[:batchOverhead])
 	return b
 }
 
 // release takes back the memory of a batch.
 func (p *Producer) release(b *batch) {
-	if len(b.wire) > 0 && &b.wire[0] != &b.buf[0] {
-		p.pool.put(b.wire)
-	}
-	p.pool.put(b.buf)
-	*b = batch{runs: b.runs[:0], next: p.spare}
+	b.plain.release(&p.pool)
+	b.packed.release(&p.pool)
+	*b = batch{plain: b.plain, packed: b.packed, runs: b.runs[:0], next: p.spare}
 	p.spare = b
 }
 

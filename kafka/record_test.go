@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,15 +26,17 @@ func newTestBatch(messages ...*router.Message) *batch {
 	for i, m := range messages {
 		payload := payloadSize(m)
 		size := b.sizeWith(payload, m.Time)
-		before := len(b.buf)
-		b.buf = p.pool.grow(b.buf, size)
-		b.append(m, payload, uint64(i/2))
-		if len(b.buf)-before != size {
+		before := b.plain.size
+		b.append(m, payload, size, uint64(i/2), &p.pool)
+		if b.plain.size-before != size {
 			panic("sizeWith is wrong")
 		}
 	}
 	return b
 }
+
+// flat is what is sent of a batch, in one piece.
+func flat(b *batch) []byte { return slices.Concat(b.wire().parts...) }
 
 // The same batch, built by Kafka's own Java code.
 func TestBatchIsJavas(t *testing.T) {
@@ -52,11 +55,11 @@ func TestBatchIsJavas(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.TrimSpace(strings.SplitN(string(text), "\n", 2)[1])
-	if got := hex.EncodeToString(b.wire[setPrefixSize:]); got != want {
+	if got := hex.EncodeToString(flat(b)[setPrefixSize:]); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if prefix := binary.BigEndian.Uint32(b.wire); int(prefix) != len(b.wire)-setPrefixSize {
-		t.Errorf("size prefix %d of %d bytes", prefix, len(b.wire))
+	if prefix := binary.BigEndian.Uint32(flat(b)); int(prefix) != len(flat(b))-setPrefixSize {
+		t.Errorf("size prefix %d of %d bytes", prefix, len(flat(b)))
 	}
 	if b.oldest != 1699999999000 {
 		t.Errorf("oldest %d", b.oldest)
@@ -130,7 +133,7 @@ func TestBatchRoundTrip(t *testing.T) {
 		if err := b.stamp(identity{id: 9, epoch: 2}, 41, nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		outer, decoded := decode(t, b.wire)
+		outer, decoded := decode(t, flat(b))
 		if diff := cmp.Diff(content(messages), decoded, sameMessages); diff != "" {
 			t.Fatal(diff)
 		}
@@ -148,14 +151,14 @@ func TestSplitBatch(t *testing.T) {
 		messages := rapid.SliceOfN(drawMessage, 2, 50).Draw(t, "messages")
 		b := newTestBatch(messages...)
 		left, right := newTestBatch(), newTestBatch()
-		b.split(left, right)
+		b.split(left, right, &New(Config{}, nil).pool)
 		var all []router.Message
 		var acks []Ack
 		for _, half := range []*batch{left, right} {
 			if err := half.stamp(identity{}, 0, nil, nil); err != nil {
 				t.Fatal(err)
 			}
-			outer, decoded := decode(t, half.wire)
+			outer, decoded := decode(t, flat(half))
 			if outer.MaxTimestamp != half.max || outer.FirstTimestamp != decoded[0].Time {
 				t.Fatalf("timestamps of %+v", outer)
 			}

@@ -321,10 +321,10 @@ func TestNextBatch(t *testing.T) {
 	for _, codec := range []compress.Compression{compress.None, compress.Gzip, compress.Snappy, compress.Lz4, compress.Zstd} {
 		t.Run(codec.String(), func(t *testing.T) {
 			pool := &bufferPool{keep: 1 << 20}
-			b := &batch{buf: make([]byte, batchOverhead, 1<<16)}
+			b := newTestBatch()
 			for n := range 100 {
 				m := event("orders", n)
-				b.append(m, payloadSize(m), 1)
+				b.append(m, payloadSize(m), b.sizeWith(payloadSize(m), m.Time), 1, pool)
 			}
 			var c compress.Codec
 			if codec != compress.None {
@@ -333,7 +333,7 @@ func TestNextBatch(t *testing.T) {
 			if err := b.stamp(identity{id: 9, epoch: 3}, 0, c, pool); err != nil {
 				t.Fatal(err)
 			}
-			set := b.wire[setPrefixSize:]
+			set := flat(b)[setPrefixSize:]
 			got, rest, ok, err := nextBatch(append(slices.Clone(set), 1, 2, 3))
 			if err != nil || !ok || len(rest) != 3 || got.producer != (identity{id: 9, epoch: 3}) || got.last != 99 || got.control {
 				t.Fatalf("got %+v, %d bytes behind it, %v, %v", got, len(rest), ok, err)
@@ -361,13 +361,11 @@ func TestNextBatch(t *testing.T) {
 }
 
 func FuzzNextBatch(f *testing.F) {
-	b := &batch{buf: make([]byte, batchOverhead, 1<<12)}
-	m := event("orders", 1)
-	b.append(m, payloadSize(m), 1)
+	b := newTestBatch(event("orders", 1))
 	if err := b.stamp(identity{id: 9, epoch: 3}, 0, nil, &bufferPool{}); err != nil {
 		f.Fatal(err)
 	}
-	f.Add(b.wire[setPrefixSize:])
+	f.Add(flat(b)[setPrefixSize:])
 	f.Fuzz(func(t *testing.T, set []byte) {
 		_, _ = decodeFetch(set)
 		for len(set) > 0 {

@@ -48,7 +48,7 @@ func (p *Producer) Withdraw(topic string, partition int32) (Withdrawn, bool) {
 
 // only reads the single record of a batch.
 func (b *batch) only(topic string, partition int32) router.Message {
-	record := reader{b: slices.Clone(b.buf[batchOverhead:])}
+	record := reader{b: slices.Concat(b.plain.parts...)[batchOverhead:]}
 	record.varint() // length
 	record.skip(1)  // attributes
 	record.varint() // time: the batch's first

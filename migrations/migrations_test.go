@@ -150,6 +150,9 @@ func describe(t *testing.T, conn *pgx.Conn) []string {
 		SELECT format('relation %s %s: %s', relname, relkind, obj_description(oid, 'pg_class'))
 		FROM pg_class WHERE relnamespace = 'walrelay'::regnamespace
 		UNION ALL
+		SELECT format('function %s: %s', obj_description(oid, 'pg_proc'), pg_get_functiondef(oid))
+		FROM pg_proc WHERE pronamespace = 'walrelay'::regnamespace
+		UNION ALL
 		SELECT format('version %s %s %s', id, version_id, is_applied) FROM walrelay.schema_version
 		ORDER BY 1`)
 	if err != nil {

@@ -49,14 +49,21 @@ func (quiet) Next(time.Time) (replication.Frame, bool, error) { return replicati
 func (quiet) Buffered() bool                                  { return false }
 func (quiet) SendStatus(lsn.End, bool) error                  { return nil }
 
-// hotPath is a flow and one transaction of n rows, to be played again and again.
-func hotPath(n int) (play func()) {
-	cfg := Config{Tables: []Table{{Name: "public.outbox"}}}.withDefaults()
+// hotPath is a flow and one transaction of so many rows and messages, to be played again and again.
+func hotPath(rows, emitted int) (play func()) {
+	cfg := Config{
+		Tables:   []Table{{Name: "public.outbox"}},
+		Messages: &Messages{Prefix: "walrelay", Topics: []string{"outbox.event.*"}},
+	}.withDefaults()
 	progress := newProgress(zap.NewNop())
 	f := &flow{
 		cfg: cfg, progress: progress, orders: newOrders(), publisher: &sink{}, admit: progress.admit, decoder: decoder.New(),
 		routes: newRoutes(cfg, newMetrics(prometheus.NewRegistry())),
 		window: checkpoint.NewWindow(0, cfg.MaxMessages, cfg.MaxTransactions),
+	}
+	var err error
+	if f.messages, err = newMessages(cfg, f.routes.metrics); err != nil {
+		panic(err)
 	}
 	f.attach(quiet{})
 	relation := decoder.Relation{ID: 7, Namespace: "public", Name: "outbox", Columns: []decoder.RelationColumn{
@@ -70,6 +77,9 @@ func hotPath(n int) (play func()) {
 	}
 	row := pgoutputtest.Insert(relation.ID, text("0f8fad5b-d9cb-469f-a165-70867728950e"), text("order"), text("order-4711"),
 		text("OrderCreated"), text(string(payload)), text("2026-11-29 12:00:00.123456+00"))
+	message := pgoutputtest.Message(decoder.Message{Transactional: true, Prefix: []byte("walrelay"), Content: []byte(
+		`{"id": "0f8fad5b-d9cb-469f-a165-70867728950e", "aggregatetype": "order", "aggregateid": "order-4711", ` +
+			`"type": "OrderCreated", "payload": {"a": "` + string(payload) + `"}, "headers": {"tenant": "t1"}}`)})
 	ctx := context.Background()
 	frame := func(data []byte) {
 		if err := f.frame(ctx, replication.Frame{Data: data, Size: len(data)}); err != nil {
@@ -93,8 +103,11 @@ func hotPath(n int) (play func()) {
 	return func() {
 		move()
 		frame(begin)
-		for range n {
+		for range rows {
 			frame(row)
+		}
+		for range emitted {
+			frame(message)
 		}
 		frame(commit)
 		if err := f.turn(); err != nil {
@@ -105,21 +118,28 @@ func hotPath(n int) (play func()) {
 
 // Decode, route, hand over, acknowledge, confirm and turn allocate nothing.
 func TestHotPathDoesNotAllocate(t *testing.T) {
-	play := hotPath(100)
+	play := hotPath(100, 100)
 	for range 10 { // caches and buffers
 		play()
 	}
 	if allocs := testing.AllocsPerRun(200, play); allocs != 0 {
-		t.Errorf("a transaction of 100 rows costs %v allocations", allocs)
+		t.Errorf("a transaction of 100 rows and 100 messages costs %v allocations", allocs)
 	}
 }
 
 func BenchmarkHotPath(b *testing.B) {
-	play := hotPath(100)
-	play()
-	b.ReportAllocs()
-	for b.Loop() {
-		play()
+	for _, c := range []struct {
+		name          string
+		rows, emitted int
+	}{{"row", 100, 0}, {"message", 0, 100}} {
+		b.Run(c.name, func(b *testing.B) {
+			play := hotPath(c.rows, c.emitted)
+			play()
+			b.ReportAllocs()
+			for b.Loop() {
+				play()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/event")
+		})
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/row")
 }

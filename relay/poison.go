@@ -11,6 +11,9 @@ import (
 // isPoison tells whether an error is a property of one event alone: nothing but a person, or the dead-letter topic,
 // helps it.
 func isPoison(err error) bool {
+	if err == nil { // without an allocation
+		return false
+	}
 	var kafkaPoison *kafka.PoisonError
 	var routerPoison *router.PoisonError
 	return errors.As(err, &kafkaPoison) || errors.As(err, &routerPoison)

@@ -48,7 +48,7 @@ func (r *Relay) run(ctx context.Context) error {
 	producer := kafka.New(settings, r.log)
 	saver := &saver{
 		store: store, row: row, producerID: producer.ProducerID, progress: r.progress, metrics: r.metrics, log: r.log,
-		interval: r.cfg.SaveInterval, ahead: base.ahead, wake: r.wake,
+		interval: r.cfg.SaveInterval, ahead: base.ahead, wake: r.wake, uncertain: uncertain,
 	}
 	messages, err := newMessages(r.cfg, r.metrics)
 	if err != nil {

@@ -33,6 +33,8 @@ type saver struct {
 	// producerID is what Kafka knows the producer by.
 	producerID func() int64
 	wake       func() // the reader, so that it tells Postgres
+	// uncertain is flow.uncertain: what somebody else may have published ends there.
+	uncertain lsn.End
 
 	failing time.Time // since when saves fail; zero = they do not
 }
@@ -78,6 +80,7 @@ func (s *saver) save(ctx context.Context, state checkpoint.State) error {
 	}
 	row.KafkaClusterID = s.progress.cluster()
 	row.ProducerID = s.producerID()
+	row.MatchByID = row.MatchByID && row.LSN < s.uncertain
 	err := s.store.Save(ctx, row)
 	if err == nil {
 		s.row = row

@@ -12,14 +12,14 @@ import (
 
 // producerConfig adds what this run's producer must know of the one before: its name, so that the brokers refuse
 // what it may still send, and which events it may have published without saving that. After a clean stop there are
-// none, and before the first start neither.
+// none, and before the first start neither, unless the slot was taken over from somebody else.
 //
 // It is called when the slot is ours, so that nobody can read what is committed from now on: the end of the log
 // bounds what the run before has seen.
 func (r *Relay) producerConfig(ctx context.Context, store *checkpoint.Store, row checkpoint.Row, source uint32) (kafka.Config, lsn.End, error) {
 	cfg := r.cfg.Kafka
 	cfg.TransactionalID = fmt.Sprintf("walrelay/%08x/%s", source, r.cfg.Postgres.Slot)
-	if row.State == checkpoint.Clean || row.Epoch == 0 {
+	if !row.MatchByID && (row.State == checkpoint.Clean || row.Epoch == 0) {
 		return cfg, 0, nil
 	}
 	end, err := store.FlushLSN(ctx)
@@ -28,6 +28,7 @@ func (r *Relay) producerConfig(ctx context.Context, store *checkpoint.Store, row
 	}
 	cfg.Resume = &kafka.Resume{
 		Source: source, From: row.LSN, To: end, Since: r.uncertainSince(row), ProducerID: row.ProducerID,
+		ByID: row.MatchByID,
 	}
 	return cfg, end, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,7 +79,7 @@ func (s *setup) check(t *Table) error {
 // createTable makes an outbox table where that is asked for and no other table can be meant. A table that does not fit
 // its mapping is not left behind.
 func (s *setup) createTable(ctx context.Context, name string, first bool) (table *Table, err error) {
-	similar, err := LooksLikeOutbox(ctx, s.conn)
+	similar, err := LooksLikeOutbox(ctx, s.conn, name)
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +126,7 @@ func createTableError(name, schema string, err error) error {
 // have it: each of them would stop at its first row.
 func (s *setup) refuseCarried(ctx context.Context, schema, table string, script func() (string, error)) error {
 	names, err := carriers(ctx, s.conn, s.Server.Version, schema)
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(s.o.NoSubscribers, name) })
 	if err != nil || len(names) == 0 {
 		return err
 	}
@@ -139,13 +141,15 @@ func (s *setup) refuseCarried(ctx context.Context, schema, table string, script 
 	}
 }
 
-// creations are the CREATE statements of a script, in one line.
+// creations are the statements of a script that make what a subscriber needs, in one line: schemas and tables.
 func creations(script string) string {
 	var statements []string
 	for statement := range strings.SplitSeq(script, ";\n") {
 		line := strings.Join(strings.Fields(statement), " ")
-		if strings.HasPrefix(line, "CREATE ") {
-			statements = append(statements, line+";")
+		for _, kind := range []string{"CREATE SCHEMA ", "CREATE TABLE ", "ALTER TABLE "} {
+			if strings.HasPrefix(line, kind) {
+				statements = append(statements, line+";")
+			}
 		}
 	}
 	return strings.Join(statements, " ")

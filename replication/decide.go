@@ -69,7 +69,8 @@ func (f found) withoutRow(slot, publication string, init bool) (plan, error) {
 		return 0, &SetupError{
 			Problem: fmt.Sprintf("slot %s exists, but publication %s does not; one made now is younger than the slot, "+
 				"which cannot read what is older", slot, publication),
-			Remedy: fmt.Sprintf("if nothing else uses the slot: SELECT pg_drop_replication_slot('%s'); then walrelay init", slot),
+			Remedy: fmt.Sprintf("to take the slot over from another program: walrelay slot adopt; "+
+				"if nothing else uses it: SELECT pg_drop_replication_slot('%s'); then walrelay init", slot),
 		}
 	case f.publication != nil && !init:
 		return 0, &SetupError{

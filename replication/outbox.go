@@ -122,9 +122,10 @@ func (t *Table) inWAL(kind, persistence, unlogged string) error {
 	return nil
 }
 
-// LooksLikeOutbox lists the tables of the database (schema.table) that have the columns of an outbox, by
+// LooksLikeOutbox lists the tables of the database (schema.table) that may be meant by a name that no table has: it may be
+// written in other letters (unquoted names are stored in small ones), or the table may have the columns of an outbox, by
 // Debezium's names or by snake-case ones.
-func LooksLikeOutbox(ctx context.Context, conn *pgx.Conn) ([]string, error) {
+func LooksLikeOutbox(ctx context.Context, conn *pgx.Conn, name string) ([]string, error) {
 	rows, err := conn.Query(ctx, `
 		SELECT n.nspname || '.' || c.relname
 		FROM pg_class c
@@ -134,7 +135,8 @@ func LooksLikeOutbox(ctx context.Context, conn *pgx.Conn) ([]string, error) {
 		GROUP BY c.oid, n.nspname, c.relname
 		HAVING array_agg(a.attname::text) @> ARRAY['aggregatetype', 'aggregateid', 'type', 'payload']
 		    OR array_agg(a.attname::text) @> ARRAY['aggregate_type', 'aggregate_id', 'event_type', 'payload']
-		ORDER BY 1`)
+		    OR lower(n.nspname || '.' || c.relname) = lower($1)
+		ORDER BY 1`, name)
 	if err != nil {
 		return nil, fmt.Errorf("look for outbox tables: %w", err)
 	}
@@ -151,7 +153,7 @@ func absentError(name string, similar []string, create bool) error {
 	remedy := "name the table in the setting tables"
 	switch {
 	case len(similar) > 0:
-		remedy = "name one in the setting tables; these have the columns of an outbox: " + strings.Join(similar, ", ")
+		remedy = "name one in the setting tables, case included; these may be meant: " + strings.Join(similar, ", ")
 	case create:
 		remedy = "walrelay init creates it; or name yours in the setting tables"
 	}

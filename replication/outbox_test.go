@@ -140,11 +140,11 @@ func TestLooksLikeOutbox(t *testing.T) {
 		`CREATE UNLOGGED TABLE public.unlogged (payload text, type text, aggregateid text, aggregatetype text)`,
 		`CREATE VIEW public.view AS SELECT * FROM "Sales"."Outbox"`,
 	)
-	got, err := LooksLikeOutbox(t.Context(), conn)
+	got, err := LooksLikeOutbox(t.Context(), conn, "public.Mixed")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"Sales.Outbox", "public.events"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"Sales.Outbox", "public.events", "public.mixed"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -125,10 +125,14 @@ func (p *Publication) Fingerprint(tables []*Table) string {
 	return strings.Join(parts, ", ")
 }
 
-// createPublicationSQL is the statement that makes the publication for the tables.
+// createPublicationSQL is the statement that makes the publication for the tables. Messages are in every publication, so
+// that there may be none.
 func createPublicationSQL(name string, tables []string) string {
-	return fmt.Sprintf("CREATE PUBLICATION %s FOR TABLE %s WITH (publish = 'insert', publish_via_partition_root = true)",
-		quote(name), strings.Join(tables, ", "))
+	members := ""
+	if len(tables) > 0 {
+		members = " FOR TABLE " + strings.Join(tables, ", ")
+	}
+	return fmt.Sprintf("CREATE PUBLICATION %s%s WITH (publish = 'insert', publish_via_partition_root = true)", quote(name), members)
 }
 
 // CreatePublication makes the publication: inserts only, and rows of partitions under their root. It needs CREATE

@@ -15,8 +15,10 @@ import (
 type Script struct {
 	// Slot and Publication are the names, see Config.Names.
 	Slot, Publication string
-	// Tables are the outbox tables, schema.table. Empty: DefaultTable.
+	// Tables are the outbox tables, schema.table. Empty: DefaultTable, or none where Messages is set.
 	Tables []string
+	// Messages is as in Config.
+	Messages bool
 	// Create lists those of Tables that the script is to create.
 	Create []string
 	// Existing and Failover are as in SetupOptions.
@@ -32,7 +34,7 @@ func (s Script) SQL() (string, error) {
 	if err := CheckSlotName(s.Slot); err != nil {
 		return "", err
 	}
-	if len(s.Tables) == 0 {
+	if len(s.Tables) == 0 && !s.Messages {
 		s.Tables = []string{DefaultTable}
 	}
 	quoted, creations, err := s.tables()
@@ -51,7 +53,7 @@ func (s Script) SQL() (string, error) {
 	fmt.Fprintf(&b, "%s;\n\n", createPublicationSQL(s.Publication, quoted))
 	fmt.Fprintf(&b, "%s;\n\nCOMMIT;\n\n", strings.TrimSpace(checkpoint.CreateSQL(s.Slot)))
 	fmt.Fprintf(&b, "-- This waits for all write transactions that run.\nSELECT pg_create_logical_replication_slot(%s);\n\n", s.slotArguments())
-	if s.Existing == RefuseExisting {
+	if s.Existing == RefuseExisting && len(s.Tables) > 0 {
 		b.WriteString(s.refuseExisting(quoted))
 	}
 	fmt.Fprintf(&b, "%s;\n\n%s", strings.TrimSpace(checkpoint.MarkReadySQL(s.Slot)), s.grants())

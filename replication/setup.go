@@ -15,7 +15,7 @@ import (
 
 // SetupOptions says what Setup is to prepare and what it may do for it.
 type SetupOptions struct {
-	// Tables are the outbox tables, schema.table. Empty: DefaultTable.
+	// Tables are the outbox tables, schema.table. Empty: DefaultTable, or none where Config.Messages is set.
 	Tables []string
 	// Init: a person asks for it (walrelay init). Setup may then also create outbox tables, migrate the schema, use
 	// a publication that was made before, and clear away what an interrupted setup has left.
@@ -27,6 +27,9 @@ type SetupOptions struct {
 	Failover bool
 	// SlotTimeout bounds the making of the slot, which waits for all write transactions that run. Default 1 minute.
 	SlotTimeout time.Duration
+	// NoSubscribers are publications of all tables (or of a whole schema) that no subscriber of Postgres reads, such as
+	// Debezium's: new tables may be in them.
+	NoSubscribers []string
 	// Check tells whether the mapping fits the table. May be nil.
 	Check func(*Table) error
 	// Report is told of each step, before what may take long and after what was done or found. May be nil.
@@ -88,6 +91,11 @@ func (c *Config) Names(database string) (slot, publication string) {
 //
 // Several may call it at once on one database; they wait for each other. It ends with ctx.
 func Setup(ctx context.Context, cfg Config, o SetupOptions) (*Prepared, error) {
+	return withSetup(ctx, cfg, o, (*setup).run)
+}
+
+// withSetup connects and does the work.
+func withSetup(ctx context.Context, cfg Config, o SetupOptions, work func(*setup, context.Context) error) (*Prepared, error) {
 	config, err := cfg.SQL()
 	if err != nil {
 		return nil, err
@@ -100,7 +108,7 @@ func Setup(ctx context.Context, cfg Config, o SetupOptions) (*Prepared, error) {
 	store := checkpoint.NewStore(config)
 	defer closeQuietly(store.Close)
 
-	if len(o.Tables) == 0 {
+	if len(o.Tables) == 0 && !cfg.Messages {
 		o.Tables = []string{DefaultTable}
 	}
 	if o.SlotTimeout == 0 {
@@ -110,7 +118,7 @@ func Setup(ctx context.Context, cfg Config, o SetupOptions) (*Prepared, error) {
 		o.Report = func(Step) {}
 	}
 	s := &setup{o: o, cfg: cfg, config: config, conn: conn, store: store}
-	if err := s.run(ctx); err != nil {
+	if err := work(s, ctx); err != nil {
 		return nil, s.unprivileged(err)
 	}
 	return &s.Prepared, nil
@@ -135,17 +143,7 @@ type setup struct {
 }
 
 func (s *setup) run(ctx context.Context) (err error) {
-	if s.Server, err = InspectServer(ctx, s.conn); err != nil {
-		return err
-	}
-	if err := s.Server.Usable(); err != nil {
-		return err
-	}
-	s.Slot, s.Publication = s.cfg.Names(s.Server.Database)
-	if err := CheckSlotName(s.Slot); err != nil {
-		return err
-	}
-	if err := s.look(ctx); err != nil {
+	if err := s.begin(ctx); err != nil {
 		return err
 	}
 	if !s.found.complete() { // or not yet: another relay may be at it
@@ -164,6 +162,21 @@ func (s *setup) run(ctx context.Context) (err error) {
 		return s.verify(ctx)
 	}
 	return s.bootstrap(ctx, plan)
+}
+
+// begin looks at the server, and at what is there.
+func (s *setup) begin(ctx context.Context) (err error) {
+	if s.Server, err = InspectServer(ctx, s.conn); err != nil {
+		return err
+	}
+	if err := s.Server.Usable(); err != nil {
+		return err
+	}
+	s.Slot, s.Publication = s.cfg.Names(s.Server.Database)
+	if err := CheckSlotName(s.Slot); err != nil {
+		return err
+	}
+	return s.look(ctx)
 }
 
 // setupLock is the advisory lock of Setup; the letters "walinit" as a number.

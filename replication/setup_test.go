@@ -316,6 +316,8 @@ func TestSetupRefuses(t *testing.T) {
 		{name: "absent table, another may be meant", sql: []string{`CREATE TABLE public."Events" ` + columns}, want: "public.Events"},
 		{name: "init, another may be meant", sql: []string{`CREATE TABLE public."Events" ` + columns},
 			options: SetupOptions{Init: true}, want: "public.Events"},
+		{name: "init, in capital letters", sql: []string{`CREATE TABLE public.Events (id int)`},
+			options: SetupOptions{Init: true, Tables: []string{"public.Events"}}, want: "case included; these may be meant: public.events"},
 		{name: "init, no such schema", options: SetupOptions{Init: true, Tables: []string{"nowhere.outbox"}}, want: `CREATE SCHEMA "nowhere"`},
 		{name: "one of two absent", sql: []string{`CREATE TABLE public.one (id int)`},
 			options: SetupOptions{Tables: []string{"public.one", "public.two"}}, want: "public.two does not exist"},

@@ -97,6 +97,7 @@ func (p *program) printScript(ctx context.Context, settings relay.Config, flags 
 		Slot:        settings.Postgres.Slot,
 		Publication: settings.Postgres.Publication,
 		Tables:      settings.TableNames(),
+		Messages:    settings.Messages != nil,
 		Existing:    replication.Existing(flags.existing),
 	}
 	var err error

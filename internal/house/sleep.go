@@ -7,8 +7,9 @@ import (
 
 // sleepAllowed are the test files that may sleep outside of what sleepsWell recognises, with the reason.
 var sleepAllowed = map[string]string{
-	"kafka/network_test.go":  "delays requests inside its tests' bubbles",
-	"relay/scenario_test.go": "a step of a scenario, which is played in a bubble",
+	"kafka/resume_real_test.go": "nothing outside shows that a leader has appended what no follower has",
+	"kafka/network_test.go":     "delays requests inside its tests' bubbles",
+	"relay/scenario_test.go":    "a step of a scenario, which is played in a bubble",
 }
 
 // Sleeps reports time.Sleep. Code waits for a signal, or for a timer that a context can cut short. Tests do too, except
