@@ -37,6 +37,9 @@ type postgres struct {
 	process   *process.Process
 }
 
+func dataFolder(dir string) string { return filepath.Join(dir, "postgres") }
+
+// startPostgres starts a server with its data and its log below dir.
 func startPostgres(ctx context.Context, bin, dir string) (*postgres, error) {
 	for _, program := range []string{"initdb", "postgres", "pg_recvlogical"} {
 		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
@@ -47,7 +50,7 @@ func startPostgres(ctx context.Context, bin, dir string) (*postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &postgres{bin: bin, data: filepath.Join(dir, "postgres"), port: ports[0]}
+	p := &postgres{bin: bin, data: dataFolder(dir), port: ports[0]}
 	if err := p.initialise(ctx); err != nil {
 		return nil, fmt.Errorf("initialise PostgreSQL: %w", err)
 	}

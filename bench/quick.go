@@ -55,7 +55,7 @@ func Quick(ctx context.Context, o Options, out io.Writer) (err error) {
 	}
 	s := &stage{dir: dir, out: out, spare: spareRuns}
 	defer func() {
-		err = errors.Join(err, s.close())
+		err = errors.Join(err, s.close(), os.RemoveAll(dataFolder(dir)))
 		if err == nil {
 			err = os.RemoveAll(dir)
 		} else {

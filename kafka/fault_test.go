@@ -203,7 +203,9 @@ func TestUnknownFateEndsTheSession(t *testing.T) {
 				h.flush()
 				h.pad = 900
 				h.fault(kfake.Fault{Err: e})
-				h.send("orders", "a", 3, 9)
+				for i := 3; i < 9; i++ {
+					h.offer(h.message("orders", "a", i)) // some may come after the end
+				}
 				over := h.waitOver()
 				if over.Code != e.Code || over.Topic != "orders" || over.Partition != 0 {
 					t.Errorf("session error %+v, want code %d", over, e.Code)

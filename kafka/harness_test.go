@@ -122,8 +122,11 @@ func (h *harness) send(topic, key string, first, last int) {
 	}
 }
 
+// message is a record of now: Kafka forgets a producer whose last record is a day old by its timestamp, and then takes a
+// batch that comes again for a new one.
 func (h *harness) message(topic, key string, value int) *router.Message {
-	m := &router.Message{Topic: topic, Key: []byte(key), Value: []byte(strconv.Itoa(value)), Partition: -1, Time: 1000}
+	m := &router.Message{Topic: topic, Key: []byte(key), Value: []byte(strconv.Itoa(value)), Partition: -1,
+		Time: time.Now().UnixMilli()}
 	if h.pad > 0 {
 		m.Headers = []router.Header{{Name: "pad", Value: make([]byte, h.pad)}}
 	}

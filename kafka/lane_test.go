@@ -105,7 +105,7 @@ func TestOnBatch(t *testing.T) {
 		acks = append(acks, a)
 	}
 	inBubble(t, 1, orders(), func(cfg *Config) { cfg.OnBatch = onBatch }, func(h *harness) {
-		h.send("orders", "a", 0, 1)
+		h.append(&router.Message{Topic: "orders", Value: []byte("0"), Time: 1000})
 		h.flush()
 		trouble := h.fault(kfake.Fault{Err: kerr.NotEnoughReplicas, Count: -1})
 		h.append(&router.Message{Topic: "orders", Value: []byte("1"), Time: 2000})

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -95,11 +96,15 @@ func (r *Relay) relay(ctx context.Context, f *flow, p *kafka.Producer, s *saver,
 	limit, stopLimit := within(work, ctx, r.cfg.DrainTimeout)
 	defer stopLimit()
 	stream, err := r.read(limit, ctx, f, stream, system)
-	if err == nil && work.Err() == nil {
-		f.drain(limit)
+	var needsPerson *StopError
+	if (err == nil || errors.As(err, &needsPerson)) && work.Err() == nil {
+		// What stands before the row that stops us must be done with: a mended configuration may not fit it any more.
+		patience, cancel := context.WithTimeout(limit, r.cfg.DrainTimeout)
+		f.drain(patience)
+		cancel()
 		stopSaving()
 		<-saved
-		err = r.finish(work, f, s, stream)
+		err = cmp.Or(err, r.finish(work, f, s, stream))
 	}
 	stopWork()
 	if failed := group.Wait(); failed != nil {

@@ -12,7 +12,7 @@ const (
 	maxMain     = 60
 	maxFunction = 80
 	maxTest     = 120 // a table and its loop
-	maxTypical  = 50 // nine of ten functions, tests not counted
+	maxTypical  = 50  // nine of ten functions, tests not counted
 )
 
 // Sizes reports files and functions that have grown too long, in lines.
