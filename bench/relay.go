@@ -53,7 +53,7 @@ func adopt(ctx context.Context, url, slot string) error {
 		return err
 	}
 	store := checkpoint.NewStore(config)
-	return errors.Join(store.Create(ctx, slot), store.MarkReady(ctx, slot, consistent), store.Close(ctx))
+	return errors.Join(store.Create(ctx, slot), store.MarkReady(ctx, checkpoint.Row{Slot: slot, LSN: consistent, ProducerID: checkpoint.NoProducer}), store.Close(ctx))
 }
 
 // relay is a running walrelay.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -28,6 +27,9 @@ const adoptSQL = `WITH server AS (` + serverSQL + `)
 	    state = CASE WHEN c.system_id = excluded.system_id THEN c.state ELSE 'ready' END,
 	    lsn = CASE WHEN c.system_id = excluded.system_id THEN greatest(c.lsn, excluded.lsn) ELSE excluded.lsn END,
 	    commit_time = CASE WHEN c.system_id = excluded.system_id THEN c.commit_time END,
+	    horizon = CASE WHEN c.system_id = excluded.system_id THEN c.horizon END,
+	    horizon_lsn = CASE WHEN c.system_id = excluded.system_id THEN c.horizon_lsn END,
+	    horizon_time = CASE WHEN c.system_id = excluded.system_id THEN c.horizon_time END, publication = NULL,
 	    run_epoch = c.run_epoch + 1,
 	    kafka_cluster_id = CASE WHEN NOT $3 THEN c.kafka_cluster_id END,
 	    producer_id = CASE WHEN NOT $3 AND c.system_id = excluded.system_id THEN c.producer_id END,
@@ -54,11 +56,11 @@ func (s *Store) Adopt(ctx context.Context, slot string, a Adoption) (Row, error)
 	return row, nil
 }
 
-func unlessHalfMade(_ Row, have found) *RefusedError {
-	if !have.exists || slices.Contains([]State{Ready, Clean}, have.row.State) {
+func unlessHalfMade(want Row, have found) *RefusedError {
+	if !have.exists {
 		return nil
 	}
-	return &RefusedError{GuardState, fmt.Sprintf("the row's state is %s", have.row.State), "run walrelay init"}
+	return inUse(want, have)
 }
 
 // slotHeld is what remains.

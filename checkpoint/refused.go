@@ -111,6 +111,9 @@ func inUse(_ Row, have found) *RefusedError {
 	if slices.Contains([]State{Ready, Clean}, have.row.State) {
 		return nil
 	}
+	if have.row.State == Repairing {
+		return &RefusedError{GuardState, "a repair was begun and has not ended", "run walrelay repair"}
+	}
 	return &RefusedError{GuardState, fmt.Sprintf("the row's state is %s", have.row.State), "run walrelay init"}
 }
 
@@ -166,5 +169,5 @@ func sameCluster(want Row, have found) *RefusedError {
 	return &RefusedError{GuardCluster,
 		fmt.Sprintf("the events of this slot are in Kafka cluster %s, not in %s",
 			have.row.KafkaClusterID, want.KafkaClusterID),
-		"give the relay its own slot, or move this one: walrelay slot adopt"}
+		"give the relay its own slot, or move this one: walrelay slot adopt --new-kafka-cluster"}
 }

@@ -12,11 +12,6 @@ const serverSQL = `
 	FROM (SELECT system_identifier::numeric AS id, pg_current_wal_insert_lsn() AS insert_lsn
 	      FROM pg_control_system()) control`
 
-// columns are the columns of a row in the order of scan. The row may be read before its table is brought up to date, so
-// columns of later migrations must be allowed to be absent.
-const columns = `c.slot, c.state, c.system_id, c.timeline, c.lsn::text, c.commit_time, c.run_epoch,
-	c.kafka_cluster_id, c.producer_id, coalesce((to_jsonb(c) ->> 'match_by_id')::boolean, false), c.saved_at`
-
 const createSQL = `WITH server AS (` + serverSQL + `)
 	INSERT INTO walrelay.checkpoint AS c (slot, state, system_id, timeline, lsn)
 	SELECT $1, 'creating', system_id, timeline, '0/0' FROM server
@@ -25,7 +20,8 @@ const createSQL = `WITH server AS (` + serverSQL + `)
 	WHERE c.state = 'creating'`
 
 const readySQL = `
-	UPDATE walrelay.checkpoint SET state = 'ready', lsn = $2, saved_at = now()
+	UPDATE walrelay.checkpoint SET state = 'ready', lsn = $2, horizon = $3::text::xid8, horizon_lsn = $4::text::pg_lsn,
+	    horizon_time = $5, publication = $6, kafka_cluster_id = $7, producer_id = $8, saved_at = now()
 	WHERE slot = $1 AND state = 'creating'`
 
 // The subquery is the row before the update, which RETURNING cannot give before Postgres 18.
@@ -41,7 +37,9 @@ const saveSQL = `WITH server AS (` + serverSQL + `)
 	UPDATE walrelay.checkpoint c
 	SET state = $2, timeline = $4, lsn = $5, commit_time = coalesce($7, c.commit_time),
 	    kafka_cluster_id = coalesce($8, c.kafka_cluster_id), producer_id = coalesce($9, c.producer_id),
-	    match_by_id = c.match_by_id AND $10, saved_at = now()
+	    horizon = coalesce($10::text::xid8, c.horizon), horizon_lsn = coalesce($11::text::pg_lsn, c.horizon_lsn),
+	    horizon_time = coalesce($12, c.horizon_time), publication = coalesce($13, c.publication),
+	    match_by_id = c.match_by_id AND $14, saved_at = now()
 	FROM server s
 	WHERE c.slot = $1 AND c.state IN ('ready', 'clean')
 	  AND c.system_id = $3 AND s.system_id = $3 AND s.timeline = $4
@@ -59,9 +57,12 @@ const explainSQL = `WITH server AS (` + serverSQL + `)
 // needs quoting.
 func CreateSQL(slot string) string { return strings.ReplaceAll(createSQL, "$1", "'"+slot+"'") }
 
-// MarkReadySQL is the statement of MarkReady for a script, with the position taken from the slot itself.
+// MarkReadySQL is the statement of MarkReady for a script, with the position taken from the slot itself. A script
+// knows nothing else.
 func MarkReadySQL(slot string) string {
 	name := "'" + slot + "'"
 	position := "(SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = " + name + ")"
-	return strings.NewReplacer("$1", name, "$2", position).Replace(readySQL)
+	unknown := "NULL"
+	return strings.NewReplacer("$1", name, "$2", position, "$3", unknown, "$4", unknown, "$5", unknown, "$6", unknown,
+		"$7", unknown, "$8", unknown).Replace(readySQL)
 }

@@ -23,6 +23,8 @@ const (
 	Ready State = "ready"
 	// Clean: the last relay stopped after everything that it had read was acknowledged and confirmed.
 	Clean State = "clean"
+	// Repairing: a repair was begun and has not ended. No relay may run.
+	Repairing State = "repairing"
 )
 
 // NoProducer stands for a producer id that is not known; Kafka's ids begin at 0.
@@ -42,6 +44,12 @@ type Row struct {
 	// CommitTime is when the last such transaction with events was committed. Zero: none yet; a save with zero
 	// keeps what the row has.
 	CommitTime time.Time
+	// Horizon is the same as LSN for the ids of transactions, which rows carry. Zero: not known; a save with zero keeps
+	// what the row has.
+	Horizon Horizon
+	// Publication is a fingerprint of the publication and its tables. Another one means that rows were inserted which
+	// are not in the stream. Empty: not known yet; a save with an empty one keeps what the row has.
+	Publication string
 	// Epoch counts the starts of relays on this slot, see Claim.
 	Epoch int64
 	// KafkaClusterID is the cluster that has the events. Empty: not known yet; a save with an empty one keeps what
@@ -55,6 +63,16 @@ type Row struct {
 	MatchByID bool
 	// SavedAt is the time of the save by the clock of Postgres. Set by Load and Claim, ignored by Save.
 	SavedAt time.Time
+}
+
+// Horizon bounds which rows of a table may not be in Kafka, without a position, which rows do not carry.
+type Horizon struct {
+	// XID: every event of a transaction with a lower id is in Kafka. A long transaction holds it back. 0: not known.
+	XID uint64
+	// LSN: no transaction below XID has its commit record at or behind it.
+	LSN lsn.End
+	// Time: no transaction from XID on was committed before it, by the clock of Postgres.
+	Time time.Time
 }
 
 // Store reads and writes the rows over a connection of its own, which it opens at the first call and again after
@@ -97,6 +115,10 @@ func (s *Store) FlushLSN(ctx context.Context) (lsn.End, error) {
 	}
 	return lsn.ParseEnd(text)
 }
+
+// Conn is the connection of the Store, for other short questions to the same server. It belongs to the goroutine that
+// uses the Store.
+func (s *Store) Conn(ctx context.Context) (*pgx.Conn, error) { return s.connect(ctx) }
 
 // Close ends the connection, if there is one. The Store may be used again.
 func (s *Store) Close(ctx context.Context) error {
@@ -147,9 +169,12 @@ func (s *Store) Create(ctx context.Context, slot string) error {
 	return s.write(ctx, "create", Row{Slot: slot}, createChecks, createSQL, slot)
 }
 
-// MarkReady ends the creation: the slot exists and starts at the given position, its consistent point.
-func (s *Store) MarkReady(ctx context.Context, slot string, consistent lsn.End) error {
-	return s.write(ctx, "mark ready", Row{Slot: slot}, readyChecks, readySQL, slot, consistent.String())
+// MarkReady ends the creation: the slot exists and starts at row.LSN, its consistent point, with the horizon of its
+// snapshot. Publication, KafkaClusterID and ProducerID are taken over too.
+func (s *Store) MarkReady(ctx context.Context, row Row) error {
+	return s.write(ctx, "mark ready", row, readyChecks, readySQL, row.Slot, row.LSN.String(),
+		nullXID(row.Horizon.XID), nullEnd(row.Horizon.LSN), nullTime(row.Horizon.Time), nullText(row.Publication),
+		nullText(row.KafkaClusterID), nullID(row.ProducerID))
 }
 
 // Claim makes the caller the one relay that may save. It is to be called after START_REPLICATION has succeeded,
@@ -178,7 +203,8 @@ func (s *Store) Claim(ctx context.Context, slot, systemID string, timeline int32
 // statement. Otherwise the error is a *RefusedError.
 func (s *Store) Save(ctx context.Context, row Row) error {
 	return s.write(ctx, "save", row, saveChecks, saveSQL, row.Slot, row.State, row.SystemID, row.Timeline,
-		row.LSN.String(), row.Epoch, nullTime(row.CommitTime), nullText(row.KafkaClusterID), nullID(row.ProducerID), row.MatchByID)
+		row.LSN.String(), row.Epoch, nullTime(row.CommitTime), nullText(row.KafkaClusterID), nullID(row.ProducerID),
+		nullXID(row.Horizon.XID), nullEnd(row.Horizon.LSN), nullTime(row.Horizon.Time), nullText(row.Publication), row.MatchByID)
 }
 
 // write executes a guarded statement that changes exactly one row unless a guard refuses.
@@ -195,51 +221,4 @@ func (s *Store) write(ctx context.Context, verb string, row Row, checks []check,
 		return fmt.Errorf("%s checkpoint of slot %q: %w", verb, row.Slot, err)
 	}
 	return nil
-}
-
-// scan reads the columns of the constant of that name.
-func scan(r pgx.Row) (Row, error) {
-	var row Row
-	var position string
-	var committed *time.Time
-	var cluster *string
-	var producer *int64
-	err := r.Scan(&row.Slot, &row.State, &row.SystemID, &row.Timeline, &position, &committed, &row.Epoch, &cluster,
-		&producer, &row.MatchByID, &row.SavedAt)
-	if err != nil {
-		return Row{}, err
-	}
-	if committed != nil {
-		row.CommitTime = *committed
-	}
-	if cluster != nil {
-		row.KafkaClusterID = *cluster
-	}
-	row.ProducerID = NoProducer
-	if producer != nil {
-		row.ProducerID = *producer
-	}
-	row.LSN, err = lsn.ParseEnd(position)
-	return row, err
-}
-
-func nullTime(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
-func nullID(id int64) *int64 {
-	if id == NoProducer {
-		return nil
-	}
-	return &id
-}
-
-func nullText(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

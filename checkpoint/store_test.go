@@ -58,10 +58,11 @@ func TestLife(t *testing.T) {
 		}
 		same(t, want, load())
 
-		if err := store.MarkReady(t.Context(), slot, 0x100); err != nil {
+		start := checkpoint.Horizon{XID: 1<<33 + 5, LSN: 0x100, Time: time.UnixMicro(1767225600000001)}
+		if err := store.MarkReady(t.Context(), checkpoint.Row{Slot: slot, LSN: 0x100, Horizon: start, Publication: "made", ProducerID: checkpoint.NoProducer}); err != nil {
 			t.Fatal(err)
 		}
-		want.State, want.LSN = checkpoint.Ready, 0x100
+		want.State, want.LSN, want.Horizon, want.Publication = checkpoint.Ready, 0x100, start, "made"
 		same(t, want, load())
 
 		epoch, before, err := store.Claim(t.Context(), slot, id, timeline)
@@ -217,8 +218,8 @@ func TestCreateAndMarkReadyRefuseARowInUse(t *testing.T) {
 	t.Parallel()
 	_, store, mine := claimed(t)
 	refused(t, store.Create(t.Context(), slot), checkpoint.GuardState)
-	refused(t, store.MarkReady(t.Context(), slot, 1), checkpoint.GuardState)
-	refused(t, store.MarkReady(t.Context(), "gone", 1), checkpoint.GuardRow)
+	refused(t, store.MarkReady(t.Context(), checkpoint.Row{Slot: slot, LSN: 1}), checkpoint.GuardState)
+	refused(t, store.MarkReady(t.Context(), checkpoint.Row{Slot: "gone", LSN: 1}), checkpoint.GuardRow)
 	if row, _, err := store.Load(t.Context(), slot); err != nil || row.LSN != mine.LSN {
 		t.Errorf("the position went from %v to %v, %v", mine.LSN, row.LSN, err)
 	}
@@ -348,7 +349,7 @@ func claimedOn(t *testing.T, url string) (*checkpoint.Store, checkpoint.Row) {
 	migrate(t, url)
 	store := open(t, url)
 	id, timeline := identify(t, url)
-	err := errors.Join(store.Create(t.Context(), slot), store.MarkReady(t.Context(), slot, 0x100))
+	err := errors.Join(store.Create(t.Context(), slot), store.MarkReady(t.Context(), checkpoint.Row{Slot: slot, LSN: 0x100, ProducerID: checkpoint.NoProducer}))
 	if err != nil {
 		t.Fatal(err)
 	}

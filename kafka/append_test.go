@@ -223,7 +223,7 @@ func TestOneBatchInFlight(t *testing.T) {
 	if other.take(time.Now()); len(other.items) != 0 {
 		t.Fatal("a second batch of the partition was taken")
 	}
-	if at, work := d.lane.b.startAt(time.Now(), true, 0); work {
+	if at, work := d.lane.b.startAt(time.Now(), true, false, 0); work {
 		t.Fatalf("a lane may start at %v", at)
 	}
 }
@@ -274,16 +274,16 @@ func TestSpread(t *testing.T) {
 	}
 	start := time.Now()
 	put(0, 100)
-	if at, work := b.startAt(start, true, 0); !work || at.After(start) {
+	if at, work := b.startAt(start, true, false, 0); !work || at.After(start) {
 		t.Fatal("the first request must start at once")
 	}
 	d.lane.take(start)
 	put(1, 100)
-	if at, work := b.startAt(start, true, 0); !work || !at.Equal(start.Add(spreadAge)) {
+	if at, work := b.startAt(start, true, false, 0); !work || !at.Equal(start.Add(spreadAge)) {
 		t.Errorf("a small second request starts at %v, want %v later", at.Sub(start), spreadAge)
 	}
 	put(2, spreadBytes)
-	if at, work := b.startAt(start, true, 0); !work || at.After(start) {
+	if at, work := b.startAt(start, true, false, 0); !work || at.After(start) {
 		t.Error("a large second request must start at once")
 	}
 	second.take(start)
@@ -296,11 +296,11 @@ func TestLinger(t *testing.T) {
 	d := newDesk(t, Config{Linger: 20 * time.Millisecond}, 2)
 	wantStatus(t, d.Producer, record("orders", "k", "v"), Appended)
 	b := d.lane.b
-	if at, work := b.startAt(time.Now(), true, d.cfg.Linger); !work || !at.Equal(b.readySince.Add(20*time.Millisecond)) {
+	if at, work := b.startAt(time.Now(), true, false, d.cfg.Linger); !work || !at.Equal(b.readySince.Add(20*time.Millisecond)) {
 		t.Errorf("start at %v, %v", at, work)
 	}
 	wantStatus(t, d.Producer, record("orders", "k", strings.Repeat("v", spreadBytes)), Appended)
-	if at, _ := b.startAt(time.Now(), true, d.cfg.Linger); at.After(time.Now()) {
+	if at, _ := b.startAt(time.Now(), true, false, d.cfg.Linger); at.After(time.Now()) {
 		t.Error("a large batch must not linger")
 	}
 }

@@ -103,6 +103,9 @@ func flood(b *testing.B, cfg Config, topic string) {
 		m.Key = keys[i%len(keys)]
 		for {
 			status, err := p.Append(m, uint64(i/100))
+			if i%100 == 99 || status != Appended {
+				p.Send()
+			}
 			if err != nil {
 				b.Fatal(err)
 			}

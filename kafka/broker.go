@@ -94,7 +94,7 @@ func (b *broker) unready(pt *partition) {
 
 // startAt tells when a lane may start the next request. ok is false when there is nothing to start before something
 // else happens, of which the lane is told by wake.
-func (b *broker) startAt(now time.Time, connected bool, linger time.Duration) (at time.Time, ok bool) {
+func (b *broker) startAt(now time.Time, connected, held bool, linger time.Duration) (at time.Time, ok bool) {
 	resumes := b.resume(now)
 	if b.ready.head == nil {
 		return resumes, !resumes.IsZero()
@@ -106,6 +106,9 @@ func (b *broker) startAt(now time.Time, connected bool, linger time.Duration) (a
 		at = b.dialAt
 	}
 	if b.readyBytes < spreadBytes {
+		if held {
+			return time.Time{}, false // Send wakes
+		}
 		if linger > 0 {
 			at = later(at, b.readySince.Add(linger))
 		}
@@ -155,7 +158,9 @@ func (p *Producer) schedule(pt *partition, now time.Time) {
 		p.signal(b)
 	default:
 		b.makeReady(pt, now)
-		p.signal(b)
+		if !p.held {
+			p.signal(b)
+		}
 	}
 }
 

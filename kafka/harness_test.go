@@ -156,6 +156,7 @@ func (h *harness) offer(m *router.Message) Status {
 	h.t.Helper()
 	h.tx++
 	status, err := h.p.Append(m, h.tx)
+	h.p.Send()
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func (l *lane) decide(now, idleSince time.Time) (step laneStep, at time.Time, ok
 	if l.conn != nil && l.conn.addr != b.addr {
 		l.disconnect()
 	}
-	at, work := b.startAt(now, l.conn != nil, p.cfg.Linger)
+	at, work := b.startAt(now, l.conn != nil, p.held, p.cfg.Linger)
 	tired := b.ready.head == nil && b.paused.head == nil && now.Sub(idleSince) >= laneIdle
 	switch {
 	case p.stopped, tired:

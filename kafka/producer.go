@@ -69,8 +69,9 @@ type Producer struct {
 	topics   map[string]*topic
 	latest   *topic // of the last Append
 
-	records int // in flight
-	bytes   int // in flight
+	held    bool // records were appended since Send
+	records int  // in flight
+	bytes   int  // in flight
 	acked   []Ack
 	spare   *batch // free list
 	stats   Stats
@@ -123,8 +124,8 @@ func (p *Producer) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Append takes a record of the transaction tx. It copies the record and never waits for the network. An error is a
-// *PoisonError. It is for one goroutine.
+// Append takes a record of the transaction tx, to be sent at the next Send. It copies the record and never waits for the
+// network. An error is a *PoisonError. It is for one goroutine.
 func (p *Producer) Append(m *router.Message, tx uint64) (Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,8 +160,26 @@ func (p *Producer) Append(m *router.Message, tx uint64) (Status, error) {
 	if p.records > 0 && (p.records >= p.cfg.MaxInFlightRecords || p.bytes+payload+maxRecordOverhead > p.cfg.MaxInFlightBytes) {
 		return Full, nil
 	}
+	p.held = true
 	p.add(pt, m, payload, tx)
 	return Appended, nil
+}
+
+// Send lets the lanes take what was appended. Until then they start nothing for less than spreadBytes: a lane that took
+// the first record of a burst would leave the others to the next request, and small requests cost the brokers most.
+// So the caller calls it whenever it has nothing more to append at once.
+func (p *Producer) Send() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.held {
+		return
+	}
+	p.held = false
+	for _, b := range p.cluster.brokers {
+		if b.ready.head != nil {
+			p.signal(b)
+		}
+	}
 }
 
 // lookUp finds a topic, and begins to use it the first time.

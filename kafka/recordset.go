@@ -77,21 +77,9 @@ type readHeader struct{ name, value []byte }
 
 // each calls take with the headers of every record; they are valid during the call.
 func (b *readBatch) each(take func(headers []readHeader) error) error {
-	records := b.records
-	if b.codec != compress.None {
-		codec := b.codec.Codec()
-		if codec == nil {
-			return fmt.Errorf("batch at offset %d: unknown compression %d", b.base, b.codec)
-		}
-		r := codec.NewReader(bytes.NewReader(records))
-		plain, err := io.ReadAll(r)
-		if closeErr := r.Close(); err == nil {
-			err = closeErr
-		}
-		if err != nil {
-			return fmt.Errorf("batch at offset %d: decompress %s: %w", b.base, codec.Name(), err)
-		}
-		records = plain
+	records, err := b.plain()
+	if err != nil {
+		return err
 	}
 	all := reader{b: records}
 	var headers []readHeader
@@ -121,4 +109,24 @@ func (b *readBatch) each(take func(headers []readHeader) error) error {
 		}
 	}
 	return nil
+}
+
+// plain is the records without compression.
+func (b *readBatch) plain() ([]byte, error) {
+	if b.codec == compress.None {
+		return b.records, nil
+	}
+	codec := b.codec.Codec()
+	if codec == nil {
+		return nil, fmt.Errorf("batch at offset %d: unknown compression %d", b.base, b.codec)
+	}
+	r := codec.NewReader(bytes.NewReader(b.records))
+	records, err := io.ReadAll(r)
+	if closeErr := r.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return nil, fmt.Errorf("batch at offset %d: decompress %s: %w", b.base, codec.Name(), err)
+	}
+	return records, nil
 }

@@ -71,6 +71,7 @@ func (l *life) offer(m *router.Message) (suppressed bool) {
 	deadline := time.After(time.Minute)
 	for {
 		status, err := l.Append(m, 1)
+		l.Send()
 		switch {
 		case err != nil:
 			l.t.Fatal(err)

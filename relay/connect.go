@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/replication"
 )
 
@@ -44,16 +45,45 @@ func (r *Relay) reconnect(ctx context.Context, before replication.System) (*repl
 	for {
 		pace.wait(ctx)
 		stream, system, err := r.connect(ctx)
+		if err == nil && system == before {
+			if err = r.unmoved(ctx); err != nil {
+				stream.Abort()
+				stream = nil
+			}
+		}
 		switch {
+		case errors.Is(err, errHistory):
+			return nil, err
 		case err == nil && system != before:
 			stream.Abort()
 			return nil, fmt.Errorf("system %s timeline %d, before system %s timeline %d: %w",
 				system.ID, system.Timeline, before.ID, before.Timeline, errHistory)
-		case err == nil, ctx.Err() != nil, r.final(err):
+		case err == nil, ctx.Err() != nil:
 			return stream, err
+		case r.final(err): // the look at the start of a run knows more, such as that the slot was lost
+			return nil, fmt.Errorf("%w: %v", errHistory, err)
 		}
 		r.failed(err)
 	}
+}
+
+// unmoved tells whether the slot still stands where this run has left it. Somebody may have dropped it and made it anew
+// while there was no connection; events would be missing in silence then.
+func (r *Relay) unmoved(ctx context.Context) error {
+	conn, err := r.connectSQL(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeConn(conn)
+	slot, err := replication.InspectSlot(ctx, conn, r.cfg.Postgres.Slot)
+	if err != nil || slot == nil {
+		return errors.Join(err, errHistory)
+	}
+	position, err := lsn.ParseEnd(slot.ConfirmedFlushLSN)
+	if told := r.progress.mayConfirm(); err == nil && position > told {
+		return fmt.Errorf("the slot stands at %s, and only %s was confirmed: %w", position, told, errHistory)
+	}
+	return err
 }
 
 // awaitSlot returns when nobody holds the slot. A connection of our own that Postgres has not noticed to be

@@ -26,6 +26,8 @@ type Source interface {
 type Publisher interface {
 	// Append takes a message of a transaction, without waiting.
 	Append(m *router.Message, tx uint64) (kafka.Status, error)
+	// Send lets go what was appended.
+	Send()
 	// Acked is what Kafka has acknowledged since the last call.
 	Acked(dst []kafka.Ack) []kafka.Ack
 	// Notify tells that it is worth asking and offering again.
@@ -103,6 +105,9 @@ func (f *flow) stream(ctx, stop context.Context, source Source) error {
 			if stop.Err() != nil && !f.resume.open || ctx.Err() != nil {
 				return errStopped
 			}
+		}
+		if !source.Buffered() { // the end of a burst
+			f.publisher.Send()
 		}
 		frame, ok, err := source.Next(f.until)
 		if err != nil {
@@ -340,6 +345,7 @@ func (f *flow) wait(ctx context.Context) error {
 	if err := f.turn(); err != nil {
 		return err
 	}
+	f.publisher.Send()
 	timer := time.NewTimer(time.Until(earlier(f.until, f.nextLook)))
 	defer timer.Stop()
 	select {

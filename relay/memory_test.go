@@ -39,6 +39,7 @@ func (s *sink) Notify() <-chan struct{}                        { return s.notify
 func (s *sink) Trouble() (kafka.Trouble, bool)                 { return kafka.Trouble{}, false }
 func (s *sink) Withdraw(string, int32) (kafka.Withdrawn, bool) { return kafka.Withdrawn{}, false }
 func (s *sink) Resumed(int) ([]lsn.Identity, int)              { return nil, 0 }
+func (s *sink) Send()                                          {}
 func (s *sink) ProducerID() int64                              { return 0 }
 func (s *sink) ClusterID() string                              { return "main" }
 

@@ -17,6 +17,7 @@ import (
 type base struct {
 	config      *pgx.ConnConfig
 	databaseOID uint32
+	version     int    // server_version_num
 	ahead       uint64 // see saver.ahead
 }
 
@@ -47,6 +48,7 @@ func (r *Relay) prepare(ctx context.Context) (base, error) {
 	b := base{
 		config:      config,
 		databaseOID: prepared.Server.DatabaseOID,
+		version:     prepared.Server.Version,
 		ahead:       keepaliveLead(prepared.Server.MaxSlotWALKeepSize),
 	}
 	r.log.Info("database is ready", zap.String("slot", prepared.Slot), zap.String("publication", prepared.Publication),

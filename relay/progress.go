@@ -151,11 +151,7 @@ func (p *progress) admit(cluster string, producer int64) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.clusterID != "" && p.clusterID != cluster {
-		return false, &StopError{
-			Reason: fmt.Sprintf("the events of this slot are in Kafka cluster %s, and this is cluster %s", p.clusterID, cluster),
-			Remedy: "point kafka.brokers at the right cluster; if the move is wanted: " +
-				"UPDATE walrelay.checkpoint SET kafka_cluster_id = NULL",
-		}
+		return false, wrongCluster(p.clusterID, cluster)
 	}
 	p.clusterID = cluster
 	if p.knownProducer.Load() == producer {

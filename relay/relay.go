@@ -57,6 +57,8 @@ func (r *Relay) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			r.progress.become(Stopped, "")
 			return nil
+		case errors.Is(err, errAdopted):
+			continue
 		case r.final(err):
 			r.progress.become(Stopped, err.Error())
 			return err

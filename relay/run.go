@@ -33,6 +33,11 @@ func (r *Relay) run(ctx context.Context) error {
 		return claimError(err)
 	}
 	r.proven.Store(true)
+	glance, err := r.examine(ctx, base, store, stream, system, epoch, &row)
+	if err != nil {
+		stream.Abort()
+		return err
+	}
 	if err := r.hearFirst(ctx); err != nil {
 		stream.Abort()
 		return err
@@ -50,6 +55,7 @@ func (r *Relay) run(ctx context.Context) error {
 	saver := &saver{
 		store: store, row: row, producerID: producer.ProducerID, progress: r.progress, metrics: r.metrics, log: r.log,
 		interval: r.cfg.SaveInterval, ahead: base.ahead, wake: r.wake, uncertain: uncertain,
+		glance: r.glance(base.version), horizons: newHorizons(row.Horizon, glance),
 	}
 	messages, err := newMessages(r.cfg, r.metrics)
 	if err != nil {

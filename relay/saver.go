@@ -5,10 +5,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/checkpoint"
 	"github.com/walrelay/walrelay/lsn"
+	"github.com/walrelay/walrelay/replication"
 )
 
 const (
@@ -33,6 +35,10 @@ type saver struct {
 	// producerID is what Kafka knows the producer by.
 	producerID func() int64
 	wake       func() // the reader, so that it tells Postgres
+	// glance looks at the database; horizons makes the row's horizon of it.
+	glance   func(context.Context, *pgx.Conn) (replication.Moment, error)
+	horizons *horizons
+	glanced  time.Time
 	// uncertain is flow.uncertain: what somebody else may have published ends there.
 	uncertain lsn.End
 
@@ -50,6 +56,9 @@ func (s *saver) run(ctx context.Context) error {
 		case <-s.progress.urgent:
 		case <-ticker.C:
 			if !s.due() {
+				if err := s.lookNow(ctx, glanceInterval); err != nil {
+					return err
+				}
 				continue
 			}
 		}
@@ -71,6 +80,9 @@ func (s *saver) due() bool {
 func (s *saver) save(ctx context.Context, state checkpoint.State) error {
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
+	if err := s.lookNow(ctx, 0); err != nil {
+		return err
+	}
 	s.progress.due.Store(false)
 	row := s.row
 	row.State = state
@@ -78,6 +90,7 @@ func (s *saver) save(ctx context.Context, state checkpoint.State) error {
 	if committed := s.progress.commitTime.Load(); committed != 0 {
 		row.CommitTime = time.UnixMicro(committed)
 	}
+	row.Horizon = s.horizons.at(row.LSN)
 	row.KafkaClusterID = s.progress.cluster()
 	row.ProducerID = s.producerID()
 	row.MatchByID = row.MatchByID && row.LSN < s.uncertain

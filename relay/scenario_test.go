@@ -405,6 +405,9 @@ func (s *stage) Trouble() (kafka.Trouble, bool) {
 
 func (s *stage) ClusterID() string { return s.cluster }
 
+// Send is not written down: it comes at the end of each burst.
+func (s *stage) Send() {}
+
 func (s *stage) ProducerID() int64 { return s.producer }
 
 func (s *stage) Withdraw(topic string, _ int32) (kafka.Withdrawn, bool) {

@@ -107,8 +107,8 @@ func (f found) adoptable(server *Server, slot, publication string, o AdoptOption
 	switch {
 	case f.row == nil:
 		return nil
-	case f.row.State == checkpoint.Creating:
-		_, err := f.interrupted(slot, false)
+	case f.row.State == checkpoint.Creating, f.row.State == checkpoint.Repairing:
+		_, err := f.decide(server, slot, publication, false)
 		return err
 	case f.publication == nil:
 		return &SetupError{

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/walrelay/walrelay/checkpoint"
 	"github.com/walrelay/walrelay/migrations"
 )
 
@@ -179,59 +179,49 @@ func (s *setup) publish(ctx context.Context) (err error) {
 // makeSlot creates the slot and ends the setup. A slot that the relay cannot use is not left behind: it would hold back
 // WAL for ever.
 func (s *setup) makeSlot(ctx context.Context, replica *Conn) error {
-	failover := s.o.Failover || s.Server.SynchronizedStandbySlots != ""
-	if failover && s.Server.Version < firstWithFailover {
-		return &SetupError{Problem: "failover slots need Postgres 17 or later", Remedy: "leave postgres.failover off"}
-	}
-	s.o.Report(Step{Text: fmt.Sprintf("creating slot %s; this waits for the write transactions that run, at most %s",
-		s.Slot, s.o.SlotTimeout)})
-	limited, cancel := context.WithTimeout(ctx, s.o.SlotTimeout)
-	defer cancel()
-	consistent, snapshot, err := replica.CreateSlot(limited, s.Slot, failover)
+	h, err := s.createSlot(ctx, replica, s.o.Failover || s.Server.SynchronizedStandbySlots != "")
 	if err != nil {
-		return s.slotError(ctx, err, limited.Err() != nil && ctx.Err() == nil)
-	}
-	if err := s.lookForRows(ctx, snapshot); err != nil {
-		return s.withdraw(ctx, err)
-	}
-	if err := s.store.MarkReady(ctx, s.Slot, consistent); err != nil {
 		return err
 	}
-	s.changed("slot %s created, starts at %s", s.Slot, consistent)
+	h.Row.Slot, h.Row.ProducerID, h.Row.Publication = s.Slot, checkpoint.NoProducer, s.Fingerprint
+	switch s.o.Existing {
+	case SkipExisting:
+		s.o.Report(Step{Text: "rows that the outbox has already are not published (--existing=skip)"})
+	case PublishExisting:
+		err = s.o.Fill(ctx, s.Prepared, &h)
+	default:
+		err = s.lookForRows(ctx, h.Snapshot)
+	}
+	if err != nil {
+		return s.withdraw(ctx, err)
+	}
+	if err := s.store.MarkReady(ctx, h.Row); err != nil {
+		return err
+	}
+	s.changed("slot %s created, starts at %s", s.Slot, h.Row.LSN)
 	s.Created = true
 	return nil
 }
 
 // lookForRows looks into the snapshot of the slot for rows that it will not send.
 func (s *setup) lookForRows(ctx context.Context, snapshot string) error {
-	if s.o.Existing == SkipExisting {
-		s.o.Report(Step{Text: "rows that the outbox has already are not published (--existing=skip)"})
-		return nil
-	}
-	tx, err := s.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
-	if err != nil {
-		return fmt.Errorf("look into the outbox: %w", err)
-	}
-	defer func() { _ = tx.Rollback(ctx) }() // it has changed nothing
-	// Row security must not make the table look empty: with off, a query that it would filter fails.
-	_, err = tx.Exec(ctx, fmt.Sprintf(`SET TRANSACTION SNAPSHOT '%s'; SET LOCAL row_security = off`, snapshot))
-	if err != nil {
-		return fmt.Errorf("look into the outbox as of the slot's start: %w", err)
-	}
-	for _, table := range s.Tables {
-		var exists bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+table.sql()+`)`).Scan(&exists); err != nil {
-			return s.lookError(table, err)
-		}
-		if exists {
-			return &SetupError{
-				Problem: fmt.Sprintf("table %s is not empty", table.Name()),
-				Err:     ErrExistingRows,
-				Remedy:  "to leave its rows out and publish only new ones: walrelay init --existing=skip",
+	return s.inSnapshot(ctx, snapshot, func(tx pgx.Tx) error {
+		for _, table := range s.Tables {
+			var exists bool
+			if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+table.sql()+`)`).Scan(&exists); err != nil {
+				return s.lookError(table, err)
+			}
+			if exists {
+				return &SetupError{
+					Problem: fmt.Sprintf("table %s is not empty", table.Name()),
+					Err:     ErrExistingRows,
+					Remedy: "to publish its rows first: walrelay init --existing=publish; to leave them out and publish " +
+						"only new ones: walrelay init --existing=skip",
+				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (s *setup) lookError(table *Table, err error) error {
@@ -246,50 +236,4 @@ func (s *setup) lookError(table *Table, err error) error {
 		Remedy: fmt.Sprintf("for this first look: GRANT SELECT ON %s TO %s; or walrelay init --existing=skip",
 			table.sql(), quote(s.config.User)),
 	}
-}
-
-// withdraw drops the slot again, also when ctx has ended.
-func (s *setup) withdraw(ctx context.Context, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	conn, err := pgx.ConnectConfig(ctx, s.config)
-	if err == nil {
-		defer closeQuietly(conn.Close)
-		err = DropSlot(ctx, conn, s.Slot)
-	}
-	if err != nil {
-		return fmt.Errorf("%w; and slot %s could not be dropped again and holds back WAL: run walrelay init again (%w)",
-			cause, s.Slot, err)
-	}
-	return cause
-}
-
-// slotError says what a failed creation has waited for.
-func (s *setup) slotError(ctx context.Context, err error, waited bool) error {
-	const (
-		configurationLimit = "53400" // no free slot
-		tooManyConnections = "53300" // no free walsender
-	)
-	var pg *pgconn.PgError
-	switch {
-	case waited:
-		return fmt.Errorf("%w; it waited %s for write transactions to end%s", err, s.o.SlotTimeout, s.writers(ctx))
-	case errors.As(err, &pg) && pg.Code == configurationLimit:
-		return fmt.Errorf("%w; drop slots that nobody uses, or raise max_replication_slots", err)
-	case errors.As(err, &pg) && pg.Code == tooManyConnections:
-		return fmt.Errorf("%w; raise max_wal_senders", err)
-	}
-	return err
-}
-
-// writers names the transactions that a slot waits for. It is only for the message.
-func (s *setup) writers(ctx context.Context) string {
-	var list *string
-	err := s.conn.QueryRow(ctx, `
-		SELECT string_agg(coalesce('process ' || pid, 'a prepared transaction (pg_prepared_xacts)'), ', ')
-		FROM pg_locks WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted`).Scan(&list)
-	if err != nil || list == nil {
-		return ""
-	}
-	return ": " + *list
 }

@@ -59,21 +59,26 @@ func (c *Config) StatusInterval() time.Duration {
 	return min(c.timeout()/3, 10*time.Second)
 }
 
-// session is what decides the text of values and the life of the connection. It must not depend on the
-// role's or the database's own settings: a role with DateStyle=German prints dates nobody can parse.
-func (c *Config) session() map[string]string {
-	settings := map[string]string{
-		"replication":         "database",
-		"application_name":    c.ApplicationName(),
-		"client_encoding":     "UTF8",
-		"TimeZone":            "UTC",
-		"DateStyle":           "ISO",
-		"IntervalStyle":       "postgres",
-		"extra_float_digits":  "3",
-		"bytea_output":        "hex",
-		"client_min_messages": "warning", // on 18 a missing publication is only a warning
-		"wal_sender_timeout":  fmt.Sprintf("%dms", c.timeout().Milliseconds()),
+// textSession is what decides the text of values. It must not depend on the role's or the database's own settings: a
+// role with DateStyle=German prints dates nobody can parse.
+func textSession() map[string]string {
+	return map[string]string{
+		"client_encoding":    "UTF8",
+		"TimeZone":           "UTC",
+		"DateStyle":          "ISO",
+		"IntervalStyle":      "postgres",
+		"extra_float_digits": "3",
+		"bytea_output":       "hex",
 	}
+}
+
+// session is what decides the text of values and the life of the connection.
+func (c *Config) session() map[string]string {
+	settings := textSession()
+	settings["replication"] = "database"
+	settings["application_name"] = c.ApplicationName()
+	settings["client_min_messages"] = "warning" // on 18 a missing publication is only a warning
+	settings["wal_sender_timeout"] = fmt.Sprintf("%dms", c.timeout().Milliseconds())
 	if c.DecodingWorkMem != "" {
 		settings["logical_decoding_work_mem"] = c.DecodingWorkMem
 	}

@@ -40,6 +40,11 @@ func (f found) decide(server *Server, slot, publication string, init bool) (plan
 		return f.withoutRow(slot, publication, init)
 	case f.row.State == checkpoint.Creating:
 		return f.interrupted(slot, init)
+	case f.row.State == checkpoint.Repairing:
+		return 0, &SetupError{
+			Problem: fmt.Sprintf("a repair of slot %s was begun and has not ended", slot),
+			Remedy:  "to begin it anew and end it: walrelay repair",
+		}
 	case f.row.SystemID != server.SystemID:
 		return 0, f.foreign(server, slot)
 	case f.slot == nil:

@@ -22,6 +22,9 @@ type SetupOptions struct {
 	Init bool
 	// Existing tells what becomes of rows that the tables have before the slot starts.
 	Existing Existing
+	// Fill publishes the rows with PublishExisting. When it fails, the slot is dropped again and the next init begins
+	// anew, with another snapshot: Fill must find out itself what was published already.
+	Fill Fill
 	// Failover makes a slot that goes along to standbys (17 and later). It is so anyway where the server has
 	// synchronized_standby_slots.
 	Failover bool
@@ -45,6 +48,8 @@ const (
 	RefuseExisting Existing = ""
 	// SkipExisting: they are never published.
 	SkipExisting Existing = "skip"
+	// PublishExisting: they are published first, by SetupOptions.Fill.
+	PublishExisting Existing = "publish"
 )
 
 // Step is something that Setup has done or found.

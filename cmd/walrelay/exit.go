@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/walrelay/walrelay/audit"
 	"github.com/walrelay/walrelay/config"
+	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/relay"
 	"github.com/walrelay/walrelay/replication"
 )
@@ -16,6 +18,8 @@ const (
 	exitUnexpected    = 1
 	exitConfiguration = 2
 	exitPerson        = 3
+	exitUnprovable    = 4
+	exitDifferences   = 5
 )
 
 const exitCodes = `Exit codes:
@@ -23,6 +27,8 @@ const exitCodes = `Exit codes:
   1    unexpected; a restart may help
   2    configuration or usage
   3    needs a person: the message says what to do
+  4    repair: done, and nobody can tell whether more was missing
+  5    verify, repair: rows are missing in their topics, or records are twice or out of order
   130  a second Ctrl-C (143: a second SIGTERM) did not wait for the end`
 
 // usageError is a wrong command line.
@@ -93,11 +99,20 @@ func exitCode(err error) int {
 		problems config.Problems
 		stop     *relay.StopError
 		wire     *replication.WireError
+
+		differences *differencesError
+		unprovable  *unprovableError
+		forbidden   *kafka.ForbiddenError
+		halted      *audit.HaltedError
 	)
 	switch {
 	case errors.As(err, &usage), errors.As(err, &listen), errors.As(err, &problems):
 		return exitConfiguration
-	case errors.As(err, &stop):
+	case errors.As(err, &differences):
+		return exitDifferences
+	case errors.As(err, &unprovable):
+		return exitUnprovable
+	case errors.As(err, &stop), errors.As(err, &forbidden), errors.As(err, &halted):
 		return exitPerson
 	case errors.As(err, &wire):
 		return exitUnexpected

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/config"
 	"github.com/walrelay/walrelay/relay"
@@ -27,11 +28,21 @@ func (p *program) initCommand() *cobra.Command {
 		Long: `Prepare the database and say what was done and what was there already. It asks nothing, alters no table of yours, and
 may be run again. It needs only the Postgres settings.
 
-The outbox must be empty, since rows from before the slot are not in it; --existing=skip never publishes them.`,
+Rows from before the slot are not in it, so the outbox must be empty, unless --existing says what becomes of them: skip
+never publishes them; publish publishes them now, exactly up to where the slot begins, while the application goes on
+writing. It needs Kafka and the right to read the tables. The records carry the time of publishing, and that of the row in
+the header walrelay.time. Interrupted, run it again: it looks what is in the topics already. Memory: about 130 bytes a row.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if flags.existing != "" && replication.Existing(flags.existing) != replication.SkipExisting {
-				return &usageError{cmd.CommandPath(), fmt.Errorf("--existing: want %s", replication.SkipExisting)}
+			switch existing := replication.Existing(flags.existing); existing {
+			case replication.RefuseExisting, replication.SkipExisting:
+			case replication.PublishExisting:
+				if flags.sql {
+					return &usageError{cmd.CommandPath(), errors.New("--existing=publish: a script cannot publish; leave out --sql")}
+				}
+				return p.initWithRows(cmd)
+			default:
+				return &usageError{cmd.CommandPath(), fmt.Errorf("--existing: want %s or %s", replication.PublishExisting, replication.SkipExisting)}
 			}
 			settings, err := p.loadWithoutKafka(cmd)
 			if err != nil {
@@ -40,11 +51,11 @@ The outbox must be empty, since rows from before the slot are not in it; --exist
 			if flags.sql {
 				return p.printScript(cmd.Context(), settings, flags)
 			}
-			return p.prepare(cmd.Context(), settings, flags)
+			return p.prepare(cmd.Context(), settings, replication.SetupOptions{Existing: replication.Existing(flags.existing)})
 		},
 	}
 	cmd.Flags().BoolVar(&flags.sql, "sql", false, "print all of it as SQL for a DBA, and change nothing")
-	cmd.Flags().StringVar(&flags.existing, "existing", "", "what becomes of rows that are in the outbox already: skip")
+	cmd.Flags().StringVar(&flags.existing, "existing", "", "what becomes of rows that are in the outbox already: `publish` or skip")
 	return cmd
 }
 
@@ -66,21 +77,35 @@ func (p *program) loadWithoutKafka(cmd *cobra.Command) (relay.Config, error) {
 	return settings, err
 }
 
-// prepare does what init is for.
-func (p *program) prepare(ctx context.Context, settings relay.Config, flags initFlags) error {
-	prepared, err := replication.Setup(ctx, settings.Postgres, replication.SetupOptions{
-		Tables:   settings.TableNames(),
-		Init:     true,
-		Existing: replication.Existing(flags.existing),
-		Check:    settings.Fits,
-		Report: func(step replication.Step) {
-			sign := " "
-			if step.Changed {
-				sign = "+"
-			}
-			fmt.Fprintf(p.out, "%s %s\n", sign, step.Text)
-		},
+// initWithRows is init that publishes the rows which are there.
+func (p *program) initWithRows(cmd *cobra.Command) error {
+	return p.longCommand(cmd, func(ctx context.Context, settings relay.Config, log *zap.Logger, bar *progressBar) error {
+		var report relay.RepairReport
+		fill := relay.Backfill(settings, bar.show, log, &report)
+		err := p.prepare(ctx, settings, replication.SetupOptions{
+			Existing: replication.PublishExisting,
+			Fill: func(ctx context.Context, prepared replication.Prepared, h *replication.Handover) error {
+				err := fill(ctx, prepared, h)
+				bar.end()
+				if err == nil {
+					fmt.Fprintf(p.out, "+ %s rows published, %s were in their topics already\n",
+						thousands(report.Published), thousands(report.Compared.Found))
+				}
+				return err
+			},
+		})
+		if err == nil && report.Compared.Unpublishable.Count > 0 {
+			return &differencesError{fmt.Sprintf("%d rows cannot be published, such as %s",
+				report.Compared.Unpublishable.Count, report.Compared.Unpublishable.Examples[0])}
+		}
+		return err
 	})
+}
+
+// prepare does what init is for. o says what becomes of existing rows.
+func (p *program) prepare(ctx context.Context, settings relay.Config, o replication.SetupOptions) error {
+	o.Tables, o.Init, o.Check, o.Report = settings.TableNames(), true, settings.Fits, p.step
+	prepared, err := replication.Setup(ctx, settings.Postgres, o)
 	if errors.Is(err, replication.ErrStandby) {
 		return &replication.SetupError{Problem: "the server is a standby", Remedy: "run walrelay init with the address of the primary"}
 	}

@@ -9,7 +9,7 @@ import (
 // for it; raising a number asks for a reason in review. Packages that are not listed start none.
 var goroutineLimits = map[string]int{
 	"kafka":                   5, // metadata, session, a lane for each broker, scan of tails, and the wait for the end
-	"relay":                   3, // beside the caller's: producer, monitor, checkpoint saver
+	"relay":                   6, // beside the caller's: producer, monitor, checkpoint saver; proof; repair's producer and its feeding
 	"cmd/walrelay":            3, // HTTP, the relay, signals
 	"demo":                    3,
 	"bench":                   2, // writers, consumer

@@ -32,7 +32,7 @@ var layers = map[string]layer{
 		third: []string{pgx, "github.com/jackc/pglogrepl", zap}},
 	"kafka": {ours: []string{"router", "lsn"},
 		third: []string{"github.com/segmentio/kafka-go/protocol", "github.com/segmentio/kafka-go/compress", "github.com/segmentio/kafka-go/sasl", zap, group}},
-	"audit": {ours: []string{"kafka", "router", "lsn"},
+	"audit": {ours: []string{"kafka", "router", "decoder", "lsn"},
 		third: []string{pgx}},
 	"relay": {ours: []string{"audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn"},
 		third: []string{pgx, zap, metrics, group}},

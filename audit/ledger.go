@@ -1,0 +1,293 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"hash"
+	"hash/maphash"
+	"strings"
+
+	"github.com/walrelay/walrelay/kafka"
+	"github.com/walrelay/walrelay/lsn"
+	"github.com/walrelay/walrelay/router"
+)
+
+// print is the fingerprint of an event: SHA-256 over topic, key, id and value, cut. 16 bytes make a chance meeting of
+// two different events among 10^9 less likely than 10^-20.
+type print [16]byte
+
+// candidate is the rows of one fingerprint, nearly always one. 16 bytes.
+type candidate struct {
+	order int64  // see Order
+	line  uint32 // index of its line
+	rows  uint16
+	seen  uint16 // records, and what the slot is going to send
+}
+
+// line is a key in a topic: where order counts. 32 bytes.
+type line struct {
+	newest int64 // highest order of an event of the key in the topic
+	// The last event of the key in the log that came in its order.
+	time    int64
+	commit  lsn.Start
+	ordinal uint32
+	source  uint32
+}
+
+// ledger is the rows and what was found of them. It does no I/O.
+type ledger struct {
+	source uint32 // of our own records
+	// An own record of a commit in [from, until) has its row among the candidates, unless the row is gone. Others are
+	// younger than the rows when they have a time of at least untilTime (ms).
+	from, until lsn.End
+	untilTime   int64
+	ranks       []rank // by table; nil: rows are not put into order
+
+	index map[print]uint32
+	rows  []candidate
+	lines map[uint64]uint32
+	keys  []line
+
+	topics  map[string]bool
+	dead    map[print]bool // what is in the dead-letter topic, without its value
+	hash    hasher
+	earlier bool // the records now come from in front of those before, so order means nothing
+
+	loaded   int64 // rows
+	records  int64 // looked at
+	vanished int64 // own records of the candidates' time whose row is not there
+}
+
+var errAlike = errors.New("more than 65,534 rows are equal in topic, key, id and value")
+
+func newLedger(source uint32) *ledger {
+	return &ledger{
+		source: source,
+		index:  make(map[print]uint32), lines: make(map[uint64]uint32),
+		topics: make(map[string]bool), dead: make(map[print]bool),
+		hash: newHasher(),
+	}
+}
+
+// add takes a row, as the message that it becomes.
+func (l *ledger) add(m *router.Message, table int, order int64) error {
+	l.loaded++
+	key := l.hash.message(m)
+	if i, ok := l.index[key]; ok {
+		c := &l.rows[i]
+		if c.rows == 1<<16-2 {
+			return errAlike
+		}
+		c.rows++
+		c.order = min(c.order, order)
+		return nil
+	}
+	if !l.topics[m.Topic] {
+		l.topics[strings.Clone(m.Topic)] = true
+	}
+	where := l.hash.line(table, m.Topic, m.Key)
+	at, ok := l.lines[where]
+	if !ok {
+		at = uint32(len(l.keys))
+		l.lines[where] = at
+		l.keys = append(l.keys, line{newest: unordered})
+	}
+	l.index[key] = uint32(len(l.rows))
+	l.rows = append(l.rows, candidate{order: order, line: at, rows: 1})
+	return nil
+}
+
+// expect counts a message that is going to come as found, and tells whether its row was loaded.
+func (l *ledger) expect(m *router.Message) bool {
+	i, ok := l.index[l.hash.message(m)]
+	if ok {
+		l.rows[i].seen = min(l.rows[i].seen+1, l.rows[i].rows)
+	}
+	return ok
+}
+
+// strike takes a record. It tells what it is.
+func (l *ledger) strike(r *kafka.Record) verdict {
+	l.records++
+	position, known := identity(r)
+	i, ok := l.index[l.hash.record(r)]
+	if !ok {
+		return l.stranger(r, position, known && position.Source == l.source)
+	}
+	c := &l.rows[i]
+	k := &l.keys[c.line]
+	k.newest = max(k.newest, c.order, unordered+1)
+	if c.seen >= c.rows {
+		return duplicated
+	}
+	c.seen++
+	if !known || l.earlier || k.follow(position) {
+		return found
+	}
+	return disordered
+}
+
+type verdict byte
+
+const (
+	found verdict = iota
+	foreign
+	younger // than the rows that were loaded
+	duplicated
+	disordered
+)
+
+// follow tells whether the event may stand behind the last one of its key, and remembers it then. It may not when commit
+// record and commit time both say that it is older: positions alone go back when a database is restored, times alone when
+// a clock is set.
+func (k *line) follow(id lsn.Identity) bool {
+	if id.Source == k.source && id.Time <= k.time &&
+		(id.Commit < k.commit || id.Commit == k.commit && id.Ordinal < k.ordinal) {
+		return false
+	}
+	k.time, k.commit, k.ordinal, k.source = id.Time, id.Commit, id.Ordinal, id.Source
+	return true
+}
+
+// stranger takes a record without a row. It may still be a newer event of a key whose row is missing.
+func (l *ledger) stranger(r *kafka.Record, position lsn.Identity, own bool) verdict {
+	if own && l.until != 0 && !position.Commit.CoveredBy(l.from) && position.Commit.CoveredBy(l.until) {
+		l.vanished++
+	}
+	for table, rank := range l.ranks {
+		if at, ok := l.lines[l.hash.line(table, r.Topic, r.Key)]; ok {
+			l.keys[at].newest = max(l.keys[at].newest, rank.ofRecord(r, position), unordered+1)
+		}
+	}
+	if l.until != 0 && (own && !position.Commit.CoveredBy(l.until) || !own && r.Time >= l.untilTime) {
+		return younger
+	}
+	return foreign
+}
+
+// identity reads the identity of a record, if it has one.
+func identity(r *kafka.Record) (lsn.Identity, bool) {
+	text, ok := header(r, router.HeaderPosition)
+	if !ok {
+		return lsn.Identity{}, false
+	}
+	id, err := lsn.ParseIdentity(string(text))
+	return id, err == nil
+}
+
+// missing is the number of rows without a record.
+func (l *ledger) missing() int64 {
+	var n int64
+	for i := range l.rows {
+		n += int64(l.rows[i].rows) - int64(min(l.rows[i].seen, l.rows[i].rows))
+	}
+	return n
+}
+
+// take takes a row that is missing out, and tells whether it is one. newer tells that its key has an event of a higher
+// order in the topic.
+func (l *ledger) take(m *router.Message) (missing, newer bool) {
+	i, ok := l.index[l.hash.message(m)]
+	if !ok || l.rows[i].seen >= l.rows[i].rows {
+		return false, false
+	}
+	l.rows[i].seen++
+	return true, l.keys[l.rows[i].line].newest > l.rows[i].order
+}
+
+// bury takes a record of the dead-letter topic.
+func (l *ledger) bury(r *kafka.Record) {
+	l.records++
+	topic, _ := header(r, HeaderTopic)
+	l.dead[l.hash.sum(append([]byte{}, topic...), r.Key, eventID(r), part{})] = true
+}
+
+// buried tells whether the message is in the dead-letter topic.
+func (l *ledger) buried(m *router.Message) bool {
+	return len(l.dead) > 0 && l.dead[l.hash.sum([]byte(m.Topic), m.Key, messageID(m), part{})]
+}
+
+// HeaderTopic is the header of a dead letter with the topic in which it should have been.
+const HeaderTopic = "walrelay.topic"
+
+// header is the last header of that name.
+func header(r *kafka.Record, name string) ([]byte, bool) {
+	for i := len(r.Headers) - 1; i >= 0; i-- {
+		if string(r.Headers[i].Name) == name {
+			return r.Headers[i].Value, true
+		}
+	}
+	return nil, false
+}
+
+// The event's id is the header in front of the others, whatever its name, wherever there is one.
+func eventID(r *kafka.Record) []byte {
+	if len(r.Headers) == 0 || string(r.Headers[0].Name) == router.HeaderPosition {
+		return nil
+	}
+	return r.Headers[0].Value
+}
+
+func messageID(m *router.Message) []byte {
+	if len(m.Headers) == 0 || m.Headers[0].Name == router.HeaderPosition {
+		return nil
+	}
+	return m.Headers[0].Value
+}
+
+// hasher makes fingerprints.
+type hasher struct {
+	digest hash.Hash
+	seed   maphash.Seed
+	buf    []byte
+}
+
+func newHasher() hasher { return hasher{digest: sha256.New(), seed: maphash.MakeSeed()} }
+
+func (h *hasher) message(m *router.Message) print {
+	return h.sum([]byte(m.Topic), m.Key, messageID(m), part{m.Value, true})
+}
+
+func (h *hasher) record(r *kafka.Record) print {
+	return h.sum([]byte(r.Topic), r.Key, eventID(r), part{r.Value, true})
+}
+
+// part is a part of an event that counts or not.
+type part struct {
+	bytes  []byte
+	counts bool
+}
+
+// sum hashes each part behind its length, null different from empty.
+func (h *hasher) sum(topic, key, id []byte, value part) print {
+	h.digest.Reset()
+	h.write(topic)
+	h.write(key)
+	h.write(id)
+	if value.counts {
+		h.write(value.bytes)
+	}
+	h.buf = h.digest.Sum(h.buf[:0])
+	return print(h.buf[:len(print{})])
+}
+
+func (h *hasher) write(b []byte) {
+	n := uint64(len(b)) + 1
+	if b == nil {
+		n = 0
+	}
+	h.buf = binary.BigEndian.AppendUint64(h.buf[:0], n)
+	h.digest.Write(h.buf)
+	h.digest.Write(b)
+}
+
+// line hashes a key of a topic, as the rows of one table have it.
+func (h *hasher) line(table int, topic string, key []byte) uint64 {
+	h.buf = append(append(h.buf[:0], topic...), 0, byte(table))
+	if key == nil {
+		return maphash.Bytes(h.seed, h.buf[:len(h.buf)-1])
+	}
+	h.buf = append(h.buf, key...)
+	return maphash.Bytes(h.seed, h.buf)
+}

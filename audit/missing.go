@@ -1,0 +1,200 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/walrelay/walrelay/decoder"
+	"github.com/walrelay/walrelay/kafka"
+	"github.com/walrelay/walrelay/lsn"
+	"github.com/walrelay/walrelay/router"
+)
+
+// Missing reads the tables again for the rows that have no record, and hands them over (each may be nil), in their order
+// where the audit is ranked. They are not missing any more then, and Report has them. The transaction may be another
+// one than Load's: rows that were deleted in between stay missing.
+func (a *Audit) Missing(ctx context.Context, tx pgx.Tx, each func(Row) error) error {
+	return a.list(ctx, tx, func(row Row, _ *router.Message) error {
+		if each == nil {
+			return nil
+		}
+		return each(row)
+	})
+}
+
+// list hands over the rows that are missing, with their messages.
+func (a *Audit) list(ctx context.Context, tx pgx.Tx, each func(Row, *router.Message) error) error {
+	candidates, err := a.cfg.Select.Horizon.candidates(ctx, tx)
+	if err != nil {
+		return err
+	}
+	left := a.ledger.missing()
+	for i := range a.tables {
+		if left == 0 {
+			return nil
+		}
+		t := &a.tables[i]
+		where, err := a.cfg.Select.where(t.Table, candidates)
+		if err != nil {
+			return err
+		}
+		done := a.ticker("looking up the missing rows in "+t.Name(), 0)
+		err = t.read(ctx, tx, where, t.rank, a.cfg.Ranked, func(row *decoder.Row, _, micros int64) error {
+			done(1)
+			taken, err := a.lookAt(t, row, micros, each)
+			if taken {
+				left--
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookAt hands a row over if it is missing, and tells whether it was.
+func (a *Audit) lookAt(t *bound, row *decoder.Row, micros int64, each func(Row, *router.Message) error) (bool, error) {
+	verdict, unfit := t.route.Route(row, lsn.Identity{}, &t.message)
+	if verdict == router.Filtered {
+		return false, nil
+	}
+	missing, newer := a.ledger.take(&t.message)
+	if !missing {
+		return false, nil
+	}
+	found := Row{Table: t.Name(), ID: clip(messageID(&t.message)), Key: shown(t.message.Key), Topic: t.message.Topic, Stale: newer}
+	if micros != unordered {
+		found.Time = time.UnixMicro(micros)
+	}
+	var poison *router.PoisonError
+	switch {
+	case a.ledger.buried(&t.message):
+		a.report.Buried++
+		return true, nil
+	case errors.As(unfit, &poison):
+		a.report.Unpublishable.add(found.String() + ": " + poison.Error())
+		return true, nil
+	case unfit != nil:
+		return true, fmt.Errorf("table %s: %w", t.Name(), unfit)
+	}
+	a.report.Missing.add(found.String())
+	return true, each(found, &t.message)
+}
+
+// Headers of a record that was published from a table and not from the log.
+const (
+	// HeaderRepaired marks an event that was missing in its topic and published later; the value is when.
+	HeaderRepaired = "walrelay.repaired"
+	// HeaderTime is when the row was committed or created, where that is known: the record's own time is that of
+	// publishing, since retention would delete an older record at once.
+	HeaderTime = "walrelay.time"
+
+	timeFormat = "2006-01-02T15:04:05.000000Z07:00"
+)
+
+// PublishOptions says how missing rows are published.
+type PublishOptions struct {
+	// Repaired marks them with HeaderRepaired.
+	Repaired bool
+	// AllowStale publishes also rows whose key has a newer event already: that key's last event is then the older one.
+	AllowStale bool
+	// Stale is told of each row that is left out for that reason. May be nil.
+	Stale func(Row)
+	// Total is how many rows are missing, for Progress.
+	Total int64
+}
+
+// Publish puts the rows that are missing into their topics, in their order, and returns when Kafka has acknowledged them.
+// It returns how many were published and how many were left out as stale. The producer runs elsewhere; its failure ends
+// ctx.
+func (a *Audit) Publish(ctx context.Context, tx pgx.Tx, p *kafka.Producer, o PublishOptions) (published, stale int64, err error) {
+	done := a.ticker("publishing", o.Total)
+	err = a.list(ctx, tx, func(row Row, m *router.Message) error {
+		if row.Stale && !o.AllowStale {
+			stale++
+			if o.Stale != nil {
+				o.Stale(row)
+			}
+			return nil
+		}
+		mark(m, row, o.Repaired, time.Now())
+		taken, err := a.hand(ctx, p, row, m)
+		if taken {
+			published++
+			done(1)
+		}
+		return err
+	})
+	for err == nil && !p.Flushed() {
+		err = await(ctx, p)
+	}
+	return published, stale, err
+}
+
+// mark makes a message what it is: published now, from a table. It has no place in the log.
+func mark(m *router.Message, row Row, repaired bool, now time.Time) {
+	m.Time = now.UnixMilli()
+	if n := len(m.Headers); n > 0 && m.Headers[n-1].Name == router.HeaderPosition {
+		m.Headers = m.Headers[:n-1]
+	}
+	if !row.Time.IsZero() {
+		m.Headers = append(m.Headers, router.Header{Name: HeaderTime, Value: row.Time.UTC().AppendFormat(nil, timeFormat)})
+	}
+	if repaired {
+		m.Headers = append(m.Headers, router.Header{Name: HeaderRepaired, Value: now.UTC().AppendFormat(nil, timeFormat)})
+	}
+}
+
+// hand gives a message to the producer as soon as it takes it. It tells whether it can take it at all.
+func (a *Audit) hand(ctx context.Context, p *kafka.Producer, row Row, m *router.Message) (bool, error) {
+	for {
+		status, err := p.Append(m, 1)
+		var poison *kafka.PoisonError
+		switch {
+		case errors.As(err, &poison):
+			a.report.Missing.Count-- // not for lack of publishing
+			a.report.Unpublishable.add(row.String() + ": " + poison.Error())
+			return false, nil
+		case err != nil:
+			return false, err
+		case status == kafka.Appended:
+			return true, nil
+		}
+		if err := await(ctx, p); err != nil {
+			return false, err
+		}
+	}
+}
+
+// await waits until the producer says that something has changed. What waits for a person ends it: publishing can be
+// repeated.
+func await(ctx context.Context, p *kafka.Producer) error {
+	if trouble, ok := p.Trouble(); ok && trouble.Halted() {
+		return &HaltedError{trouble}
+	}
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-p.Notify():
+	case <-timer.C:
+	}
+	p.Acked(nil) // nobody counts them
+	return nil
+}
+
+// HaltedError says that a topic does not take records until somebody mends it.
+type HaltedError struct{ Trouble kafka.Trouble }
+
+func (e *HaltedError) Error() string {
+	return fmt.Sprintf("publish to topic %s: %v; %s", e.Trouble.Topic, e.Trouble.Err, e.Trouble.Remedy)
+}
+
+func (e *HaltedError) Unwrap() error { return e.Trouble.Err }
