@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -198,6 +199,14 @@ func TestSecondSignal(t *testing.T) {
 	w := launch(t, append(variables(url, []string{"127.0.0.1:1"}), anyPort, "WALRELAY_DRAIN_TIMEOUT=10m"), "run")
 	w.awaitLine(t, `"relay is streaming"`)
 	pgtest.Exec(t, url, `INSERT INTO outbox VALUES ('00000000-0000-0000-0000-000000000001', 'second', 'o-1', 'OrderCreated', '{}')`)
+	w.findPages(t)
+	await(t, "the event is read, or there is nothing to drain", func() error {
+		status, err := w.status()
+		if err == nil && status.LagSeconds == 0 {
+			err = errors.New("no transaction is open")
+		}
+		return err
+	})
 	if err := w.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/walrelay/walrelay/decoder"
@@ -33,14 +34,21 @@ func (f *flow) catalog(ctx context.Context, relation *decoder.Relation) (router.
 	}
 }
 
-// describe asks over an ordinary connection.
+// describe asks over an ordinary connection. Types that were known before are known for good: rows of a type that was
+// dropped meanwhile may still come. Only the reader calls it.
 func (r *Relay) describe(ctx context.Context, relation *decoder.Relation) (replication.Known, error) {
 	conn, err := r.connectSQL(ctx)
 	if err != nil {
 		return replication.Known{}, err
 	}
 	defer closeConn(conn)
-	return replication.Describe(ctx, conn, relation)
+	known, err := replication.Describe(ctx, conn, relation)
+	if err != nil {
+		return replication.Known{}, err
+	}
+	maps.Copy(r.types, known.Types)
+	known.Types = r.types
+	return known, nil
 }
 
 // catalogOf is what the router must know of the table's types beyond the stream.

@@ -19,6 +19,7 @@ type Relay struct {
 	metrics  *metrics
 	progress *progress
 	orders   *orders
+	types    map[uint32]replication.Type // that were looked up, by oid
 
 	slot    atomic.Pointer[slotView]           // written by the monitor
 	current atomic.Pointer[replication.Stream] // the stream to wake
@@ -36,6 +37,7 @@ func New(cfg Config, log *zap.Logger, registry prometheus.Registerer) *Relay {
 		metrics:  newMetrics(registry),
 		progress: newProgress(log),
 		orders:   newOrders(),
+		types:    make(map[uint32]replication.Type),
 	}
 	r.slot.Store(&slotView{name: r.cfg.Postgres.Slot})
 	r.cfg.Kafka.OnBatch = r.metrics.acknowledged

@@ -73,6 +73,7 @@ func (s *stage) doShapes(verb string, args []string) bool {
 
 // describe is the stage's catalog.
 func (s *stage) describe(context.Context, *decoder.Relation) (replication.Known, error) {
+	s.see()
 	s.logf("asked for types")
 	if s.known == nil {
 		return replication.Known{}, errors.New("connection refused")

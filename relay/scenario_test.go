@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +68,7 @@ type stage struct {
 	frames chan any // replication.Frame or error
 	wakes  chan struct{}
 	notify chan struct{}
+	turn   atomic.Int64 // of the script, see see
 
 	room     int // records that the publisher still takes; negative: no limit
 	poison   string
@@ -106,6 +108,7 @@ func play(t *testing.T, script string) string {
 			s.noteEnd()
 			out.WriteString(s.log.String())
 			s.log.Reset()
+			s.turn.Add(1)
 		}
 	}
 	s.disconnect()
@@ -128,6 +131,9 @@ func (s *stage) newFlow(saved lsn.End) *flow {
 }
 
 func (s *stage) logf(format string, args ...any) { fmt.Fprintf(&s.log, format+"\n", args...) }
+
+// see makes what the script has done visible to the flow, also when a timer and not the script woke it.
+func (s *stage) see() { s.turn.Load() }
 
 // do plays one command.
 func (s *stage) do(words []string) {
@@ -195,6 +201,7 @@ func (s *stage) do(words []string) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
+		s.turn.Add(1)
 		time.Sleep(d) // in the bubble's time
 	case "state":
 		synctest.Wait()
@@ -338,6 +345,7 @@ func (s *stage) number(text string) int {
 func (s *stage) Buffered() bool { return len(s.frames) > 0 }
 
 func (s *stage) Next(until time.Time) (replication.Frame, bool, error) {
+	s.see()
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
@@ -360,6 +368,7 @@ func (s *stage) Wake() {
 }
 
 func (s *stage) SendStatus(end lsn.End, _ bool) error {
+	s.see()
 	s.logf("status %v at %v", end, time.Since(s.start).Round(time.Millisecond))
 	return nil
 }
@@ -367,6 +376,7 @@ func (s *stage) SendStatus(end lsn.End, _ bool) error {
 // The stage as Publisher.
 
 func (s *stage) Append(m *router.Message, tx uint64) (kafka.Status, error) {
+	s.see()
 	switch {
 	case s.present[string(m.Key)]:
 		return kafka.Suppressed, nil
@@ -389,6 +399,7 @@ func (s *stage) Append(m *router.Message, tx uint64) (kafka.Status, error) {
 }
 
 func (s *stage) Acked(dst []kafka.Ack) []kafka.Ack {
+	s.see()
 	dst = append(dst, s.acks...)
 	s.acks = nil
 	return dst
@@ -397,6 +408,7 @@ func (s *stage) Acked(dst []kafka.Ack) []kafka.Ack {
 func (s *stage) Notify() <-chan struct{} { return s.notify }
 
 func (s *stage) Trouble() (kafka.Trouble, bool) {
+	s.see()
 	if s.trouble == nil {
 		return kafka.Trouble{}, false
 	}
@@ -411,6 +423,7 @@ func (s *stage) Send() {}
 func (s *stage) ProducerID() int64 { return s.producer }
 
 func (s *stage) Withdraw(topic string, _ int32) (kafka.Withdrawn, bool) {
+	s.see()
 	if s.refused.Tx == 0 {
 		return kafka.Withdrawn{}, false
 	}
@@ -422,6 +435,7 @@ func (s *stage) Withdraw(topic string, _ int32) (kafka.Withdrawn, bool) {
 }
 
 func (s *stage) Resumed(int) ([]lsn.Identity, int) {
+	s.see()
 	s.logf("resumed")
 	return nil, 0
 }

@@ -114,9 +114,9 @@ var shapeChanges = []shapeChange{
 		sql: []string{
 			`alter table outbox add column n integer default 7`,
 			`insert into outbox (id, aggregatetype, aggregateid, type, payload) values (1, 'order', 'a', 't', '{"p": 1}')`,
-			`alter table outbox alter column n type boolean using true, alter column payload type bytea using '\x00', alter column id type text`,
-			`insert into outbox (id, aggregatetype, aggregateid, type, payload) values ('2', 'order', 'b', 't', '\xff00ff')`,
-			`alter table outbox alter column n drop default, alter column n type double precision using 0.5, alter column payload type text using 'x', alter column aggregateid type uuid using gen_random_uuid()`,
+			`alter table outbox alter column n drop default, alter column n type boolean using true, alter column payload type bytea using '\x00', alter column id type text`,
+			`insert into outbox (id, aggregatetype, aggregateid, type, payload, n) values ('2', 'order', 'b', 't', '\xff00ff', true)`,
+			`alter table outbox alter column n type double precision using 0.5, alter column payload type text using 'x', alter column aggregateid type uuid using gen_random_uuid()`,
 			`insert into outbox (id, aggregatetype, aggregateid, type, payload, n) values ('3', 'order', '0f8fad5b-d9cb-469f-a165-70867728950e', 't', 'plain', 1e7)`,
 		},
 		want: []string{`a {"p": 1} n=7 id=1`, "b \xff\x00\xff n=true id=\"2\"", `0f8fad5b-d9cb-469f-a165-70867728950e plain n=1.0E7 id="3"`},
@@ -145,18 +145,6 @@ var shapeChanges = []shapeChange{
 			`insert into outbox (id, aggregatetype, aggregateid, type, payload) values (4, 'order', 'd', 't', '4')`,
 		},
 		want: []string{"a 1", "b 2 v=7 list=[1,2]", "c 3 v=true list=[true,false]", `d 4 v="glad" list=[true,false]`},
-	},
-	{
-		name: "the table goes and comes", route: placed("tenant"),
-		sql: []string{
-			`insert into outbox (id, aggregatetype, aggregateid, type, payload) values (1, 'order', 'a', 't', '1')`,
-			`alter table outbox rename to old; ` + strings.Replace(shapedSQL, "filler text default 'filler'", "tenant text default 'new'", 1) +
-				`; do $$ begin execute format('alter publication %I add table outbox', (select pubname from pg_publication)); end $$`,
-			`insert into outbox (id, aggregatetype, aggregateid, type, payload) values (2, 'order', 'b', 't', '2')`,
-			`drop table old`,
-			`insert into outbox (id, aggregatetype, aggregateid, type, payload) values (3, 'order', 'c', 't', '3')`,
-		},
-		want: []string{"a 1", "b 2 tenant=new", "c 3 tenant=new"},
 	},
 }
 
@@ -203,11 +191,8 @@ func (c shapeChange) run(t *testing.T, s *pgtest.Server, way string) {
 	}
 	if c.stop == "" {
 		w.caughtUp(r)
-	} else if err := <-r.done; err == nil || !strings.Contains(err.Error(), c.stop) || strings.Contains(err.Error(), "\n") {
-		r.done <- err
-		t.Errorf("the relay ends with %v, want one line with %q", err, c.stop)
 	} else {
-		r.done <- err
+		r.stops(c.stop)
 	}
 	if diff := gocmp.Diff(c.want, described(w.records())); diff != "" {
 		t.Error(diff)
@@ -239,7 +224,8 @@ func (w *world) caughtUp(r *running) {
 
 // described is what the records are, in the order of their ids.
 func described(records []kafkatest.Record) []string {
-	slices.SortFunc(records, func(a, b kafkatest.Record) int { return cmp.Compare(header(a, "id"), header(b, "id")) })
+	id := func(r kafkatest.Record) string { return strings.Trim(header(r, "id"), `"`) }
+	slices.SortFunc(records, func(a, b kafkatest.Record) int { return cmp.Compare(id(a), id(b)) })
 	var all []string
 	for _, record := range records {
 		text := fmt.Sprintf("%s %s", record.Key, record.Value)
@@ -265,14 +251,20 @@ func (w *world) pauseRelay(r *running) { w.request("pause"); r.state(Paused) }
 
 func (w *world) resumeRelay(*running) { w.request("resume") }
 
-// A type that is gone when its rows are read has no meaning any more: the relay stops, unless nothing is made of the column.
-func TestDroppedTypeStops(t *testing.T) {
+// A type that is gone when its rows are read has no meaning any more: the relay stops, unless it knows the type from before,
+// or nothing is made of the column.
+func TestDroppedType(t *testing.T) {
 	pgtest.EachVersion(t, func(t *testing.T, s *pgtest.Server) {
 		t.Parallel()
 		w := newWorld(t, s)
-		w.exec("create domain amount as integer; alter table outbox add column v amount default 7")
 		cfg := w.config()
 		cfg.Tables = []Table{{Name: "public.outbox", Route: typed("v")}}
+		insertAndDrop := func() {
+			w.exec("create domain amount as integer; alter table outbox add column v amount default 7")
+			w.insert(1)
+			w.exec("alter table outbox drop column v; drop domain amount")
+		}
+		w.exec("create domain amount as integer; alter table outbox add column v amount default 7")
 		r := w.start(cfg)
 		r.state(Streaming)
 		w.insert(1)
@@ -281,17 +273,22 @@ func TestDroppedTypeStops(t *testing.T) {
 		w.insert(1)
 		w.exec("alter table outbox drop column v; drop domain amount")
 		w.resumeRelay(r)
-		err := <-r.done
-		r.done <- err
-		var stop *StopError
-		if !errors.As(err, &stop) || !strings.Contains(err.Error(), "does not exist any more") {
-			t.Fatalf("the relay ends with %v", err)
+		for i, record := range w.delivered() {
+			if header(record, "v") != "7" {
+				t.Errorf("record %d: v is %q", i, header(record, "v"))
+			}
 		}
+		w.caughtUp(r)
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		insertAndDrop()
+		w.start(cfg).stops("does not exist any more")
 		cfg.Tables[0].Route.Placements = nil
 		r = w.start(cfg)
 		w.insert(1)
 		w.caughtUp(r)
-		if records := w.delivered(); len(records) != 3 {
+		if records := w.delivered(); len(records) != 4 {
 			t.Errorf("%d records", len(records))
 		}
 	})
@@ -308,11 +305,7 @@ func TestRenameIsMended(t *testing.T) {
 		w.exec("alter table outbox rename column payload to body")
 		w.exec("insert into outbox (id, aggregatetype, aggregateid, type, body) values (50, 'order', 'k1', 't', '{\"n\": 50}')")
 		w.next++
-		err := <-r.done
-		r.done <- err
-		if err == nil || !strings.Contains(err.Error(), "payload") {
-			t.Fatalf("the relay ends with %v", err)
-		}
+		r.stops("payload")
 		cfg := w.config()
 		cfg.Tables = []Table{{Name: "public.outbox", Route: router.Config{Columns: router.Columns{Payload: "body"}}}}
 		r = w.start(cfg)

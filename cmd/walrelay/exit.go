@@ -99,20 +99,22 @@ func exitCode(err error) int {
 		problems config.Problems
 		stop     *relay.StopError
 		wire     *replication.WireError
+		file     fileError
 
+		undecided   *undecidedError
 		differences *differencesError
 		unprovable  *unprovableError
 		forbidden   *kafka.ForbiddenError
 		halted      *audit.HaltedError
 	)
 	switch {
-	case errors.As(err, &usage), errors.As(err, &listen), errors.As(err, &problems):
+	case errors.As(err, &usage), errors.As(err, &listen), errors.As(err, &problems), errors.As(err, &file):
 		return exitConfiguration
 	case errors.As(err, &differences):
 		return exitDifferences
 	case errors.As(err, &unprovable):
 		return exitUnprovable
-	case errors.As(err, &stop), errors.As(err, &forbidden), errors.As(err, &halted):
+	case errors.As(err, &stop), errors.As(err, &forbidden), errors.As(err, &halted), errors.As(err, &undecided):
 		return exitPerson
 	case errors.As(err, &wire):
 		return exitUnexpected

@@ -1,0 +1,5 @@
+//go:build race
+
+package relay
+
+func init() { raced = true }
