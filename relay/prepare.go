@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -43,6 +44,7 @@ func (r *Relay) prepare(ctx context.Context) (base, error) {
 	if err := r.notSynchronous(prepared.Server.SynchronousStandbyNames); err != nil {
 		return base{}, err
 	}
+	r.warnOfPartitions(prepared)
 	r.cfg.Postgres.Slot, r.cfg.Postgres.Publication = prepared.Slot, prepared.Publication
 	r.slot.Store(&slotView{name: prepared.Slot})
 	b := base{
@@ -54,6 +56,17 @@ func (r *Relay) prepare(ctx context.Context) (base, error) {
 	r.log.Info("database is ready", zap.String("slot", prepared.Slot), zap.String("publication", prepared.Publication),
 		zap.Strings("tables", r.cfg.TableNames()), zap.Int("server_version", prepared.Server.Version))
 	return b, nil
+}
+
+// warnOfPartitions tells what Postgres 14 does: its pgoutput remembers, as long as a connection lives, that rows of a table
+// are not published, and forgets that only when the publication changes, not when the table becomes a partition.
+func (r *Relay) warnOfPartitions(prepared *replication.Prepared) {
+	const fixedIn = 150000
+	partitioned := slices.ContainsFunc(prepared.Tables, func(t *replication.Table) bool { return t.Partitioned })
+	if partitioned && prepared.Server.Version < fixedIn {
+		r.log.Warn("Postgres 14 does not send the rows of a partition that had rows before it was attached: attach tables that were " +
+			"empty until then, or make partitions with CREATE TABLE ... PARTITION OF")
+	}
 }
 
 // notSynchronous refuses to be waited for: a synchronous standby that confirms only what Kafka has acknowledged would

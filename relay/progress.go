@@ -112,7 +112,7 @@ func (p *progress) become(state State, reason string) {
 		return // the same attempt goes on, for another reason
 	}
 	log := p.log.Info
-	if state == Halted || state == Stopped && reason != "" {
+	if state == Halted { // why a relay stops is returned to the caller, who says it
 		log = p.log.Error
 	}
 	log("relay is "+string(state), zap.String("state", string(state)), zap.String("reason", reason))
