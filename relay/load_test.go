@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/walrelay/walrelay/internal/audit"
 	"github.com/walrelay/walrelay/lsn"
@@ -63,12 +65,18 @@ func (l *load) run(ctx context.Context, url string, do func(context.Context, *pg
 		rng := rand.New(rand.NewPCG(seed, 1))
 		for ctx.Err() == nil {
 			// A statement under way is finished: its transaction must be in the ledger or not at all.
-			if err := do(context.WithoutCancel(ctx), db, rng); err != nil {
+			if err := do(context.WithoutCancel(ctx), db, rng); err != nil && !rolledBack(err) {
 				l.t.Error(err)
 				return
 			}
 		}
 	})
+}
+
+// rolledBack tells whether a transaction has failed because of DDL that came between: a deadlock, or its partition is gone.
+func rolledBack(err error) bool {
+	var failed *pgconn.PgError
+	return errors.As(err, &failed) && (failed.Code == "40P01" || failed.Code == "23514")
 }
 
 func (l *load) stop() {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
+	"github.com/walrelay/walrelay/decoder"
 	"github.com/walrelay/walrelay/replication"
 	"github.com/walrelay/walrelay/router"
 )
@@ -44,7 +45,7 @@ func (r *Relay) prepare(ctx context.Context) (base, error) {
 	if err := r.notSynchronous(prepared.Server.SynchronousStandbyNames); err != nil {
 		return base{}, err
 	}
-	r.warnOfPartitions(prepared)
+	r.warn(prepared)
 	r.cfg.Postgres.Slot, r.cfg.Postgres.Publication = prepared.Slot, prepared.Publication
 	r.slot.Store(&slotView{name: prepared.Slot})
 	b := base{
@@ -58,14 +59,22 @@ func (r *Relay) prepare(ctx context.Context) (base, error) {
 	return b, nil
 }
 
-// warnOfPartitions tells what Postgres 14 does: its pgoutput remembers, as long as a connection lives, that rows of a table
-// are not published, and forgets that only when the publication changes, not when the table becomes a partition.
-func (r *Relay) warnOfPartitions(prepared *replication.Prepared) {
-	const fixedIn = 150000
-	partitioned := slices.ContainsFunc(prepared.Tables, func(t *replication.Table) bool { return t.Partitioned })
-	if partitioned && prepared.Server.Version < fixedIn {
-		r.log.Warn("Postgres 14 does not send the rows of a partition that had rows before it was attached: attach tables that were " +
-			"empty until then, or make partitions with CREATE TABLE ... PARTITION OF")
+// firstToForget is the first version whose pgoutput forgets, when a table becomes a partition or ceases to be one, whether
+// its rows are published; before that a connection remembers it from the table's first row on.
+const firstToForget = 150000
+
+// warn tells at the start what can be seen to be unlike what people expect.
+func (r *Relay) warn(prepared *replication.Prepared) {
+	for i, table := range prepared.Tables {
+		delayed := slices.ContainsFunc(table.Relation.Columns, func(c decoder.RelationColumn) bool { return c.Name == "scheduled_at" })
+		if delayed && r.cfg.Tables[i].Route.Preset == router.PresetOmniBox {
+			r.log.Warn("scheduled_at is not honoured: a row is read from the log when it commits, so that a delayed event goes out at once",
+				zap.String("table", table.Name()))
+		}
+		if table.Partitioned && prepared.Server.Version < firstToForget {
+			r.log.Warn("Postgres 14 does not send the rows of a partition that had rows before it was attached: attach tables that were "+
+				"empty until then, or make partitions with CREATE TABLE ... PARTITION OF", zap.String("table", table.Name()))
+		}
 	}
 }
 

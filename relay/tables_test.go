@@ -80,7 +80,7 @@ func TestPartitionsUnderLoad(t *testing.T) {
 			// the new one has its columns in another order
 			w.exec(fmt.Sprintf(`create table part_%d (part int, junk text, payload jsonb, type text, aggregateid text, aggregatetype text, id uuid)`, n))
 			w.exec(fmt.Sprintf(`alter table part_%d drop column junk`, n))
-			if s.Version() != "14" { // see warnOfPartitions
+			if s.Version() != "14" { // see firstToForget
 				w.exec(fmt.Sprintf(`insert into part_%d values (%[1]d, '{}', 't', 'k', 'early', null)`, n)) // not of the outbox yet
 			}
 			w.exec(fmt.Sprintf(`alter table outbox attach partition part_%d for values in (%[1]d)`, n))

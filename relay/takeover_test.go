@@ -25,8 +25,8 @@ func takenOver(t *testing.T, n, of int) (*world, Config) {
 	eventually(t, "the slot is past the publication", func() bool {
 		w.exec(`checkpoint`)
 		w.exec(`select pg_replication_slot_advance($1, pg_current_wal_lsn())`, cfg.Postgres.Slot)
-		_, err := replication.Adopt(t.Context(), cfg.Postgres, w.adoption(false))
-		return err == nil
+		found, err := replication.Inspect(t.Context(), w.db, cfg.Postgres.Slot, cfg.Postgres.Publication)
+		return err == nil && found.Publication.Passed
 	})
 	for range of {
 		w.insert(1)
@@ -88,6 +88,9 @@ func TestTakeOver(t *testing.T) {
 func TestTakeOverWithoutMatching(t *testing.T) {
 	t.Parallel()
 	w, cfg := takenOver(t, 5, 10)
+	if _, err := replication.Adopt(t.Context(), cfg.Postgres, w.adoption(false)); err != nil {
+		t.Fatal(err)
+	}
 	w.start(cfg)
 	eventually(t, "all events of the slot", func() bool { return len(w.records()) == 15 })
 }
@@ -109,6 +112,7 @@ func TestTakeOverGoesOnAfterAStop(t *testing.T) {
 	if !w.matching() {
 		t.Fatal("the mark is gone, and nothing was published")
 	}
+	w.exec(`update walrelay.checkpoint set state = 'clean'`) // as after a stop before the first event
 	w.start(cfg)
 	w.delivered()
 	eventually(t, "the relay is past what they may have published", func() bool { return !w.matching() })
@@ -118,6 +122,9 @@ func TestTakeOverGoesOnAfterAStop(t *testing.T) {
 func TestAdoptAnotherKafkaCluster(t *testing.T) {
 	t.Parallel()
 	w, cfg := takenOver(t, 0, 1)
+	if _, err := replication.Adopt(t.Context(), cfg.Postgres, w.adoption(false)); err != nil {
+		t.Fatal(err)
+	}
 	w.exec(`update walrelay.checkpoint set kafka_cluster_id = 'main'`)
 	r := w.start(cfg)
 	err := <-r.done

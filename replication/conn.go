@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,11 +87,23 @@ type ConnectError struct {
 
 // Error is the cause and the remedy in one line.
 func (e *ConnectError) Error() string {
-	text := "connect to Postgres: " + strings.Join(strings.Fields(e.Err.Error()), " ") // pgconn has a line for each host
+	text := "connect to Postgres: " + e.attempts()
 	if e.Remedy != "" {
 		text += "; " + e.Remedy
 	}
 	return text
+}
+
+// attempts is pgconn's report in one line. It has a line for each attempt, and the same one again for TLS and without.
+func (e *ConnectError) attempts() string {
+	head, rest, _ := strings.Cut(e.Err.Error(), "\n")
+	var lines []string
+	for line := range strings.Lines(rest) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.TrimSpace(head + " " + strings.Join(lines, ", "))
 }
 
 // Unwrap is the cause.
@@ -99,7 +112,7 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 func connectError(err error, config *pgconn.Config) error {
 	var pg *pgconn.PgError
 	if Classify(err) != Stop || !errors.As(err, &pg) {
-		return &ConnectError{Err: err, Remedy: "is it running, and are host and port right?"}
+		return &ConnectError{Err: err, Remedy: "check that Postgres runs there, and host and port of postgres.url"}
 	}
 	if pg.Code == codeInsufficientPriv {
 		return &ConnectError{Err: err, Remedy: fmt.Sprintf(

@@ -56,10 +56,6 @@ func (p *program) report(err error) int {
 	if !errors.As(err, &problems) {
 		text = oneLine(err)
 	}
-	var refused *replication.ConnectError
-	if errors.As(err, &refused) && refused.Remedy == "" {
-		text += "; check that Postgres runs there, and host and port of postgres.url"
-	}
 	fmt.Fprintf(p.err, "walrelay: %s\n", text)
 	for _, problem := range problems {
 		if problem.Key == "postgres.url" && problem.Value == "" || problem.Key == "kafka.brokers" && problem.Value == "" {

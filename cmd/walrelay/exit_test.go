@@ -30,7 +30,7 @@ func TestExitCodes(t *testing.T) {
 		{fmt.Errorf("run: %w", &replication.SetupError{Problem: "no table", Remedy: "walrelay init"}), 3, "walrelay: run: no table; walrelay init\n"},
 		{&replication.ConnectError{Remedy: "check it", Err: password}, 3, "walrelay: connect to Postgres: : password authentication failed (SQLSTATE 28P01); check it\n"},
 		{&replication.ConnectError{Err: errors.New("failed:\n\ta: refused\n\ta: refused\n\tb: refused")}, 1,
-			"walrelay: connect to Postgres: failed: a: refused, b: refused; check that Postgres runs there, and host and port of postgres.url\n"},
+			"walrelay: connect to Postgres: failed: a: refused, b: refused\n"},
 	} {
 		var output lines
 		p := program{err: &output}

@@ -8,7 +8,7 @@ CREATE FUNCTION walrelay.emit(
     id            uuid  DEFAULT gen_random_uuid(),
     headers       jsonb DEFAULT NULL,
     prefix        text  DEFAULT 'walrelay'
-) RETURNS uuid LANGUAGE plpgsql AS $function$
+) RETURNS uuid LANGUAGE plpgsql AS $walrelay$
 BEGIN
     IF aggregatetype IS NULL OR id IS NULL OR prefix IS NULL THEN
         RAISE EXCEPTION 'walrelay.emit: aggregatetype, id and prefix must not be null' USING ERRCODE = 'null_value_not_allowed';
@@ -21,7 +21,7 @@ BEGIN
         'payload', payload, 'headers', headers)::text);
     RETURN id;
 END
-$function$;
+$walrelay$;
 -- +goose StatementEnd
 
 COMMENT ON FUNCTION walrelay.emit(text, text, text, jsonb, uuid, jsonb, text) IS
