@@ -122,24 +122,6 @@ func (f *flow) stream(ctx, stop context.Context, source Source) error {
 	}
 }
 
-// rest waits while a person wants the relay to pause.
-func (f *flow) rest(ctx, stop context.Context) error {
-	for {
-		reason, paused := f.orders.paused()
-		if !paused {
-			f.progress.unpause()
-			return nil
-		}
-		if stop.Err() != nil {
-			return errStopped
-		}
-		f.progress.become(Paused, reason)
-		if err := f.wait(ctx); err != nil {
-			return err
-		}
-	}
-}
-
 // attach begins with a new connection.
 func (f *flow) attach(source Source) {
 	f.source, f.frames, f.storm = source, framesPerTurn, storm{}
@@ -336,28 +318,6 @@ func (f *flow) append(m *router.Message, lot uint64) (kafka.Status, error) {
 	return f.publisher.Append(m, f.resume.tx<<1|lot)
 }
 
-// wait pauses reading until the producer says that something has changed, or until a status is due. Postgres
-// keeps the log meanwhile, and the connection lives because we go on talking.
-func (f *flow) wait(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return errStopped
-	}
-	if err := f.turn(); err != nil {
-		return err
-	}
-	f.publisher.Send()
-	timer := time.NewTimer(time.Until(earlier(f.until, f.nextLook)))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return errStopped
-	case <-f.publisher.Notify():
-	case <-f.progress.changed:
-	case <-timer.C:
-	}
-	return f.turn()
-}
-
 // keepalive takes a position at which nothing of ours was found. It counts only while nothing is in flight
 // and no transaction is open: everything that commits before it was sent before it.
 func (f *flow) keepalive(frame replication.Frame) error {
@@ -377,21 +337,6 @@ func (f *flow) keepalive(frame replication.Frame) error {
 		return errShuttingDown
 	}
 	return f.status(now, f.progress.mayConfirm())
-}
-
-// drain waits until Kafka has acknowledged what was handed over, without reading on.
-func (f *flow) drain(ctx context.Context) {
-	for f.wait(ctx) == nil {
-		if messages, _ := f.window.InFlight(); messages == 0 {
-			return
-		}
-	}
-}
-
-// clean tells whether nothing of this run can still arrive at Kafka, or come again from Postgres.
-func (f *flow) clean() bool {
-	messages, _ := f.window.InFlight()
-	return messages == 0 && !f.resume.open
 }
 
 func earlier(a, b time.Time) time.Time {
