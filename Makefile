@@ -15,7 +15,7 @@ RACED  := ./relay/... ./kafka/... ./checkpoint/... ./replication/...
 # The rest; e2e and the house rules are stages of their own.
 UNIT   := go list ./... | grep -vE '/(relay|kafka|checkpoint|replication|e2e|internal/house)(/|$$)'
 
-.PHONY: help build test test-unit test-race lint fuzz e2e house bench-quick bench bench-go demo clean
+.PHONY: help build test test-unit test-race lint fuzz e2e takeover house bench-quick bench bench-go demo clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ fuzz: ## each fuzz target for FUZZTIME (10s)
 
 e2e: ## the real binary on real servers, killed in a loop
 	$(GOTEST) -v -run . ./e2e/...
+
+takeover: ## a real Debezium under load, killed and taken over: minutes; needs Java and Maven
+	WALRELAY_TAKEOVER=1 $(GOTEST) -v -run '^TestTakeOver$$' ./e2e
 
 house: ## imports, budgets, names and what else this code base promises
 	go test -count=1 ./internal/house

@@ -178,6 +178,7 @@ func await(ctx context.Context, p *kafka.Producer) error {
 	if trouble, ok := p.Trouble(); ok && trouble.Halted() {
 		return &HaltedError{trouble}
 	}
+	p.Send()
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
 	select {

@@ -26,14 +26,7 @@ const maxDuplicates = 0
 // audits the topics against the table.
 func TestKillLoop(t *testing.T) {
 	began := time.Now()
-	seed := uint64(began.UnixNano())
-	if given := os.Getenv("SEED"); given != "" {
-		var err error
-		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
-			t.Fatalf("SEED: %v", err)
-		}
-	}
-	t.Logf("SEED=%d", seed)
+	seed := seedOf(t)
 	rng := rand.New(rand.NewPCG(seed, math.MaxUint64))
 
 	kafka := kafkatest.Start(t, kafkatest.Options{FastJVM: true, Properties: quickReturn})
@@ -87,6 +80,20 @@ func TestKillLoop(t *testing.T) {
 			t.Errorf("%d transactions of kind %s, want at least %d to prove something", load.counts[kind], kind, least)
 		}
 	}
+}
+
+// seedOf is the seed of a run: SEED, or another one each time.
+func seedOf(t *testing.T) uint64 {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if given := os.Getenv("SEED"); given != "" {
+		var err error
+		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
+			t.Fatalf("SEED: %v", err)
+		}
+	}
+	t.Logf("SEED=%d", seed)
+	return seed
 }
 
 // longestLife is how long a relay lives at most from the moment that it is so far. Twice as long where a

@@ -43,9 +43,15 @@ const patience = 30 * time.Second
 // await polls until holds returns nil.
 func await(t *testing.T, what string, holds func() error) {
 	t.Helper()
-	deadline := time.NewTimer(patience)
+	awaitWithin(t, patience, 10*time.Millisecond, what, holds)
+}
+
+// awaitWithin is await for what takes longer, or is better not asked all the time.
+func awaitWithin(t *testing.T, limit, interval time.Duration, what string, holds func() error) {
+	t.Helper()
+	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
-	poll := time.NewTicker(10 * time.Millisecond)
+	poll := time.NewTicker(interval)
 	defer poll.Stop()
 	for {
 		err := holds()

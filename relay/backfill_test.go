@@ -55,9 +55,11 @@ func (w *world) write(ctx context.Context, seed uint64, ids *atomic.Int64) error
 				return err
 			}
 		}
+		pace := 20 * time.Millisecond // a rate that leaves the machine to what is tested
 		if random.IntN(10) == 0 {
-			pause(ctx, 60*time.Millisecond)
+			pace = 60 * time.Millisecond
 		}
+		pause(ctx, pace)
 		end := tx.Commit
 		if random.IntN(5) == 0 {
 			end = tx.Rollback

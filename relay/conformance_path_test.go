@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -73,7 +72,9 @@ func newPath(t *testing.T, s *pgtest.Server) *path {
 	return p
 }
 
-func (p *path) try(sql string) ([]*pgconn.Result, error) { return p.db.Exec(p.t.Context(), sql).ReadAll() }
+func (p *path) try(sql string) ([]*pgconn.Result, error) {
+	return p.db.Exec(p.t.Context(), sql).ReadAll()
+}
 
 func (p *path) exec(sql string) []*pgconn.Result {
 	p.t.Helper()
@@ -94,6 +95,14 @@ func (p *path) position() lsn.End {
 	return end
 }
 
+const (
+	usersSchemas = `nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'`
+	// cleanSQL removes what a group has made.
+	cleanSQL = `DROP PUBLICATION IF EXISTS conformance; DO $$ BEGIN
+		EXECUTE (SELECT 'DROP SCHEMA ' || string_agg(quote_ident(nspname), ', ') || ' CASCADE' FROM pg_namespace WHERE ` + usersSchemas + `);
+		END $$; CREATE SCHEMA public`
+)
+
 // run makes the group's table, publication and slot, runs its rows one by one and relays what comes out.
 func (p *path) run(group []vector) []outcome {
 	p.t.Helper()
@@ -105,7 +114,7 @@ func (p *path) run(group []vector) []outcome {
 		}
 		return outcomes
 	}
-	p.exec(`DROP PUBLICATION IF EXISTS conformance; DROP TABLE IF EXISTS outbox, "OutboxEvent" CASCADE`)
+	p.exec(cleanSQL)
 	for _, sql := range group[0].DDL {
 		p.exec(sql)
 	}
@@ -167,8 +176,9 @@ func (p *path) begin(v vector, config router.Config) *journey {
 	p.t.Helper()
 	cfg := Config{DeadLetterTopic: deadLetters}
 	list := v.tableList()
-	for _, row := range p.exec(`SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')`)[0].Rows {
-		name := "public." + string(row[0])
+	const tables = `SELECT nspname || '.' || relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE relkind IN ('r', 'p') AND `
+	for _, row := range p.exec(tables + usersSchemas)[0].Rows {
+		name := string(row[0])
 		if list.MatchString(name) {
 			cfg.Tables = append(cfg.Tables, Table{Name: name, Route: config})
 		} else {
@@ -275,15 +285,13 @@ func (j *journey) Append(m *router.Message, tx uint64) (kafka.Status, error) {
 	return status, err
 }
 
-func (j *journey) Send()                                          { j.producer.Send() }
-func (j *journey) Acked(dst []kafka.Ack) []kafka.Ack              { return j.producer.Acked(dst) }
-func (j *journey) Notify() <-chan struct{}                        { return j.producer.Notify() }
-func (j *journey) Trouble() (kafka.Trouble, bool)                 { return j.producer.Trouble() }
-func (j *journey) Resumed(n int) ([]lsn.Identity, int)            { return j.producer.Resumed(n) }
-func (j *journey) ClusterID() string                              { return j.producer.ClusterID() }
-func (j *journey) ProducerID() int64                              { return j.producer.ProducerID() }
+func (j *journey) Send()                               { j.producer.Send() }
+func (j *journey) Acked(dst []kafka.Ack) []kafka.Ack   { return j.producer.Acked(dst) }
+func (j *journey) Notify() <-chan struct{}             { return j.producer.Notify() }
+func (j *journey) Trouble() (kafka.Trouble, bool)      { return j.producer.Trouble() }
+func (j *journey) Resumed(n int) ([]lsn.Identity, int) { return j.producer.Resumed(n) }
+func (j *journey) ClusterID() string                   { return j.producer.ClusterID() }
+func (j *journey) ProducerID() int64                   { return j.producer.ProducerID() }
 func (j *journey) Withdraw(topic string, partition int32) (kafka.Withdrawn, bool) {
 	return j.producer.Withdraw(topic, partition)
 }
-
-var _ = fmt.Sprint

@@ -3,7 +3,6 @@ package relay
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -64,7 +63,7 @@ func TestDebeziumConformance(t *testing.T) {
 	for g, group := range groups {
 		for i := range group {
 			total++
-			c := comparison{vector: &group[i], outcome: outcomes[g][i], group: group, index: i}
+			c := conformity{vector: &group[i], outcome: outcomes[g][i], group: group, index: i}
 			diff := c.diff()
 			if diff == "" {
 				equal++
@@ -82,12 +81,19 @@ func TestDebeziumConformance(t *testing.T) {
 	for _, d := range deviations {
 		t.Logf("%3d × %s", found[d.what], d.what)
 	}
-	fmt.Printf("conformance: %d vectors, %d equal, %d deviations, %d unexplained\n", total, equal, deviating, unexplained)
+	result := fmt.Sprintf("conformance: %d vectors, %d equal, %d deviations, %d unexplained", total, equal, deviating, unexplained)
+	if os.Getenv(otherVectors) == "" && !strings.Contains(debeziumPage(t), "\n"+result+"\n") {
+		t.Errorf("docs/debezium.md does not say %q", result)
+	}
+	fmt.Println(result)
 }
+
+// otherVectors is the variable that names another file of the same format.
+const otherVectors = "WALRELAY_VECTORS"
 
 func readVectors(t *testing.T) (groups [][]vector) {
 	path := "testdata/vectors.jsonl"
-	if other := os.Getenv("WALRELAY_VECTORS"); other != "" {
+	if other := os.Getenv(otherVectors); other != "" {
 		path = other
 	}
 	file, err := os.Open(path)
@@ -141,13 +147,13 @@ func (v vector) tableList() *regexp.Regexp {
 	if list == "" {
 		list = "public.outbox"
 	}
-	return regexp.MustCompile(`^(?:` + strings.ReplaceAll(list, ",", "|") + `)$`)
+	return regexp.MustCompile(`(?i)^(?:` + strings.ReplaceAll(list, ",", "|") + `)$`)
 }
 
 func (v vector) option(name string) string { return v.Options["transforms.outbox."+name] }
 
-// comparison is one vector beside what walrelay makes of it.
-type comparison struct {
+// conformity is one vector beside what walrelay makes of it.
+type conformity struct {
 	*vector
 	outcome outcome
 	group   []vector
@@ -180,7 +186,7 @@ func bytesOf(b *[]byte) []byte {
 // runNames are the names that change from run to run in the name of an envelope's schema.
 var runNames = regexp.MustCompile(`dbz\d+\.public\.ob\d+`)
 
-func (c *comparison) expected() (wires []wire) {
+func (c *conformity) expected() (wires []wire) {
 	for i, r := range c.Records {
 		if !hasID(r.Headers) {
 			continue // made by the connector, not by the EventRouter: heartbeats, logical messages
@@ -207,7 +213,7 @@ func (c *comparison) expected() (wires []wire) {
 
 const anyPartition = "any" // without a key it is the producer's choice
 
-func (c *comparison) actual() (wires []wire) {
+func (c *conformity) actual() (wires []wire) {
 	for i, d := range c.outcome.records {
 		w := wire{Topic: d.Topic, Key: show(d.Key), Value: show(d.Value), Partition: fmt.Sprint(d.partition)}
 		if d.Key == nil && !d.explicit {
@@ -234,7 +240,7 @@ func hasID(headers []recordedHeader) bool {
 }
 
 // maskID hides ids that Postgres drew at random.
-func (c *comparison) maskID(value string) string {
+func (c *conformity) maskID(value string) string {
 	if strings.Contains(c.SQL, "gen_random_uuid()") && !strings.Contains(c.SQL, strings.Trim(value, `"`)) {
 		return "random"
 	}
@@ -242,13 +248,13 @@ func (c *comparison) maskID(value string) string {
 }
 
 // timed tells whether the record's timestamp is the column's, so that it can be compared.
-func (c *comparison) timed(i int) bool {
+func (c *conformity) timed(i int) bool {
 	d := c.outcome.records[i]
 	return c.option("table.field.event.timestamp") != "" && d.Time != d.Identity.Time/1000
 }
 
 // diff is empty where both sides published the same and neither failed.
-func (c *comparison) diff() string {
+func (c *conformity) diff() string {
 	if diff := cmp.Diff(c.expected(), c.actual()); diff != "" {
 		return diff
 	}
@@ -309,5 +315,3 @@ func messageText(m *router.Message) string {
 	}
 	return text
 }
-
-var errNotReached = errors.New("the relay stopped before")

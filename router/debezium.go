@@ -145,17 +145,18 @@ func (d *debezium) eventRouter(prefix string) {
 	c := &d.config
 	d.find(prefix+"type", Translated, "preset: debezium")
 	d.text(prefix+"table.field.event.id", &c.Columns.ID, "columns.id")
-	d.text(prefix+"table.field.event.key", &c.Columns.Key, "columns.key")
-	d.text(prefix+"table.field.event.type", &c.Columns.Type, "columns.type")
+	d.text(prefix+"table.field.event.key", &c.Columns.Key, "columns.key; the bytes are those of key.format, so that the partition stays the same")
+	d.text(prefix+"table.field.event.type", &c.Columns.Type, "columns.type; it goes out only where placements say so")
 	d.text(prefix+"table.field.event.payload", &c.Columns.Payload, "columns.payload")
-	d.text(prefix+"table.field.event.timestamp", &c.Columns.Timestamp, "columns.timestamp")
-	d.text(prefix+"table.field.event.schema.version", &c.Columns.SchemaVersion, "columns.schema_version")
+	d.text(prefix+"table.field.event.timestamp", &c.Columns.Timestamp, "columns.timestamp; also a timestamptz, a date or a bigint of milliseconds; NULL or no column means the commit time, where Debezium takes its own clock")
+	d.text(prefix+"table.field.event.schema.version", &c.Columns.SchemaVersion, "columns.schema_version; it has an effect only in an envelope with schemas")
 	d.text(prefix+"route.by.field", &c.Route.Field, "route.field")
-	d.text(prefix+"route.topic.regex", &c.Route.Regex, "route.regex")
-	d.text(prefix+"route.topic.replacement", &c.Route.Replacement, "route.replacement")
-	d.truth(prefix+"route.tombstone.on.empty.payload", &c.Value.TombstoneOnEmpty, "value.tombstone_on_empty")
+	d.text(prefix+"route.topic.regex", &c.Route.Regex, "route.regex; what RE2 cannot do is refused at start")
+	d.text(prefix+"route.topic.replacement", &c.Route.Replacement, "route.replacement, with ${name}, $1 and \\ as in Java")
+	d.truth(prefix+"route.tombstone.on.empty.payload", &c.Value.TombstoneOnEmpty, "value.tombstone_on_empty; blank is what Java's trim removes")
 	d.truth(prefix+"table.expand.json.payload", &c.Value.Expand, "value.expand: the column's text without insignificant whitespace")
 	d.word(prefix+"table.field.additional.missing", &c.MissingColumn, "missing_column", missingError, missingIgnore)
+	d.before36(prefix + "table.fields.additional.error.on.missing")
 	d.text(prefix+"tracing.span.context.field", &c.Columns.TraceContext, "columns.trace_context; its W3C headers are passed through, no span is made")
 	d.placements(prefix + "table.fields.additional.placement")
 
@@ -172,6 +173,18 @@ func (d *debezium) eventRouter(prefix string) {
 	d.all(prefix+"tracing.", NotNeeded, "no spans are made")
 	d.all(prefix+"predicate", NotNeeded, "nothing but outbox rows reaches the router")
 	d.all(prefix+"negate", NotNeeded, "nothing but outbox rows reaches the router")
+}
+
+// before36 takes the boolean that table.field.additional.missing has replaced in 3.6.
+func (d *debezium) before36(property string) {
+	value, ok := d.options[property]
+	if !ok {
+		return
+	}
+	if d.config.MissingColumn == "" && !isTrue(value) {
+		d.config.MissingColumn = missingIgnore
+	}
+	d.find(property, Translated, "missing_column: ignore where it is false")
 }
 
 func (d *debezium) placements(property string) {

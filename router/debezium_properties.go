@@ -23,12 +23,12 @@ func (d *debezium) other(property string) {
 }
 
 const (
-	connection   = "the connection to Postgres"
-	slot         = "the replication slot"
-	tables       = "the list of outbox tables"
-	producer     = "the connection to Kafka"
-	topics       = "the creation of topics"
-	messages     = "the message source"
+	connection   = "the connection to Postgres: postgres.url"
+	slot         = "the replication slot: postgres.slot"
+	tables       = "the list of outbox tables: tables"
+	producer     = "the connection to Kafka: kafka"
+	topics       = "the creation of topics: kafka.topics"
+	messages     = "the message source: messages"
 	noSnapshot   = "rows are read from the log only; init --existing says what becomes of the rows that were there before"
 	noHeartbeat  = "the slot moves with every keepalive; no heartbeat is written or published"
 	noQueue      = "memory is bounded by kafka.in_flight; there is no queue to size"
@@ -70,7 +70,7 @@ var debeziumProperties = []knownProperty{
 	{"slot.drop.on.stop", NotSupported, "walrelay never drops a slot"},
 	{"slot.*", NotNeeded, "the slot is opened with what pgoutput needs, and retried without end"},
 	{"create.slot.command.timeout", NotNeeded, "init waits as long as it takes"},
-	{"publication.name", Elsewhere, "the publication"},
+	{"publication.name", Elsewhere, "the publication: postgres.publication"},
 	{"publication.autocreate.mode", NotNeeded, "init creates the publication, run verifies it"},
 	{"publish.via.partition.root", NotNeeded, "always on"},
 	{"replica.identity.autoset.values", NotNeeded, insertOnly},

@@ -51,6 +51,7 @@ func TestFromDebezium(t *testing.T) {
 			Config{Route: Routing{Regex: "(.*)", Replacement: "$1.events"}}},
 		{"placement", router(map[string]string{"table.fields.additional.placement": "type:header:t", "table.field.additional.missing": "IGNORE "}),
 			Config{Placements: []string{"type:header:t"}, MissingColumn: "ignore"}},
+		{"placement before 3.6", router(map[string]string{"table.fields.additional.error.on.missing": "false"}), Config{MissingColumn: "ignore"}},
 		{"payload", with(schemaless, router(map[string]string{"table.expand.json.payload": "true", "route.tombstone.on.empty.payload": "TRUE"})),
 			Config{Value: ValueFormat{Format: "json", Expand: true, TombstoneOnEmpty: true}}},
 		{"JsonConverter has schemas unless told otherwise", map[string]string{"value.converter": jsonConverter, "key.converter": jsonConverter, "header.converter": jsonConverter},

@@ -20,7 +20,7 @@
 //
 // The forms of column types, of JSON and of numbers are those of Debezium 3.6.1 with Connect 4.3.0. They were read in the
 // sources (PostgresValueConverter, EventRouterDelegate, JsonSchemaData, JsonConverter, Values) and are compared byte for
-// byte with recordings (testdata/vectors.jsonl). Not known from the stream, and so not reproduced: column defaults, which
+// byte with recordings (relay/testdata/vectors.jsonl). Not known from the stream, and so not reproduced: column defaults, which
 // Connect puts in place of NULL and into schemas.
 //
 // The package does not know Kafka: whether a topic exists or a partition does is the producer's business. It is pure: no I/O,

@@ -26,29 +26,38 @@ var pom []byte
 func Jars(ctx context.Context) (dir string, err error) { return jars(ctx, nil) }
 
 func jars(ctx context.Context, progress func(string)) (string, error) {
-	dir := cache.Path("kafka", version, "libs")
-	err := cache.Once(ctx, dir, func(tmp string) error {
+	return Dependencies(ctx, pom, progress, "kafka", version, "libs")
+}
+
+// Dependencies returns the folder of the cache with the jars that a Maven project needs at run time. The first call on a
+// machine has Maven fetch them; the names lead to the folder and must change with the project. progress may be nil.
+func Dependencies(ctx context.Context, project []byte, progress func(string), names ...string) (dir string, err error) {
+	dir = cache.Path(names...)
+	err = cache.Once(ctx, dir, func(tmp string) error {
 		if _, err := exec.LookPath("mvn"); err != nil {
-			return fmt.Errorf("fetch Kafka's jars: %w; install Maven", err)
+			return fmt.Errorf("%w; install Maven", err)
 		}
-		defer cache.Report(progress, fmt.Sprintf("fetching Apache Kafka %s with Maven (about 50 MB, once)", version))()
-		project, err := os.MkdirTemp("", "walrelay-kafka-")
+		defer cache.Report(progress, fmt.Sprintf("fetching %s with Maven (about 50 MB, once)", strings.Join(names, " ")))()
+		folder, err := os.MkdirTemp("", "walrelay-maven-")
 		if err != nil {
-			return fmt.Errorf("fetch Kafka's jars: %w", err)
+			return err
 		}
-		defer os.RemoveAll(project)
-		file := filepath.Join(project, "pom.xml")
-		if err := os.WriteFile(file, pom, 0o600); err != nil {
-			return fmt.Errorf("fetch Kafka's jars: %w", err)
+		defer os.RemoveAll(folder)
+		file := filepath.Join(folder, "pom.xml")
+		if err := os.WriteFile(file, project, 0o600); err != nil {
+			return err
 		}
 		mvn := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", file, dependencyPlugin+":copy-dependencies",
 			"-DoutputDirectory="+tmp, "-DincludeScope=runtime")
 		if out, err := mvn.CombinedOutput(); err != nil {
-			return fmt.Errorf("fetch Kafka's jars with Maven: %w\n%s", err, out)
+			return fmt.Errorf("maven: %w\n%s", err, out)
 		}
 		return nil
 	})
-	return dir, err
+	if err != nil {
+		return "", fmt.Errorf("fetch the jars of %s: %w", strings.Join(names, " "), err)
+	}
+	return dir, nil
 }
 
 // classPath lists the jars in a fixed order: an archive of classes is bound to it.

@@ -82,6 +82,29 @@ func Read(ctx context.Context, bootstrap []string, topics ...string) (Log, error
 	return log, nil
 }
 
+// Length is how many records and transaction markers the topics have.
+func Length(ctx context.Context, bootstrap []string, topics ...string) (n int64, err error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap...), kgo.MetadataMinAge(50*time.Millisecond))
+	if err != nil {
+		return 0, fmt.Errorf("measure topics: %w", err)
+	}
+	defer client.Close()
+	partitions, err := awaitPartitions(ctx, client, topics)
+	if err != nil {
+		return 0, fmt.Errorf("measure topics: %w", err)
+	}
+	for timestamp, sign := range map[int64]int64{-2: -1, -1: 1} { // first and end
+		found, err := offsets(ctx, client, partitions, timestamp)
+		if err != nil {
+			return 0, fmt.Errorf("measure topics: %w", err)
+		}
+		for _, offset := range found {
+			n += sign * offset
+		}
+	}
+	return n, nil
+}
+
 // topicPartition names a partition.
 type topicPartition struct {
 	topic  string

@@ -1,9 +1,0 @@
-package router
-
-import (
-	"testing"
-
-	"github.com/walrelay/walrelay/internal/pgtest"
-)
-
-func TestMain(m *testing.M) { pgtest.Main(m) }
