@@ -119,7 +119,7 @@ func (d *debezium) start(t *testing.T) {
 func (d *debezium) awaitMore(t *testing.T, kafka *kafkatest.Cluster, n int64) {
 	t.Helper()
 	have := topicsLength(t, kafka)
-	awaitWithin(t, 2*time.Minute, 100*time.Millisecond, fmt.Sprintf("%d more records of Debezium", n), func() error {
+	awaitWithin(t, 5*time.Minute, 500*time.Millisecond, fmt.Sprintf("%d more records of Debezium", n), func() error {
 		if !d.Running() {
 			t.Fatalf("Debezium has ended (%v):\n%s", d.Err(), d.said(t))
 		}

@@ -62,7 +62,7 @@ func TestTakeOver(t *testing.T) {
 	d := newDebezium(t, postgres, kafka)
 	d.start(t)
 	db := connect(t, url)
-	awaitWithin(t, time.Minute, 100*time.Millisecond, "Debezium streams", func() error { return held(t, db, true) })
+	awaitWithin(t, 3*time.Minute, 100*time.Millisecond, "Debezium streams", func() error { return held(t, db, true) })
 	load := startWorkload(t, url, seed)
 	d.awaitMore(t, kafka, 2000)
 	check(t, d.Kill())
@@ -104,7 +104,7 @@ func TestTakeOver(t *testing.T) {
 	w.killAfter(t, 0)
 	w = launch(t, environ, "run")
 	w.awaitPublishing(t)
-	awaitWithin(t, time.Minute, 100*time.Millisecond, "walrelay publishes under load", func() error {
+	awaitWithin(t, time.Minute, 500*time.Millisecond, "walrelay publishes under load", func() error {
 		if n := topicsLength(t, kafka) - theirs; n < 2000 {
 			return fmt.Errorf("%d records so far", n)
 		}

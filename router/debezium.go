@@ -152,7 +152,7 @@ func (d *debezium) eventRouter(prefix string) {
 	d.text(prefix+"table.field.event.schema.version", &c.Columns.SchemaVersion, "columns.schema_version; it has an effect only in an envelope with schemas")
 	d.text(prefix+"route.by.field", &c.Route.Field, "route.field")
 	d.text(prefix+"route.topic.regex", &c.Route.Regex, "route.regex; what RE2 cannot do is refused at start")
-	d.text(prefix+"route.topic.replacement", &c.Route.Replacement, "route.replacement, with ${name}, $1 and \\ as in Java")
+	d.text(prefix+"route.topic.replacement", &c.Route.Replacement, "route.replacement: with ${name}, $1 and \\ as in Java")
 	d.truth(prefix+"route.tombstone.on.empty.payload", &c.Value.TombstoneOnEmpty, "value.tombstone_on_empty; blank is what Java's trim removes")
 	d.truth(prefix+"table.expand.json.payload", &c.Value.Expand, "value.expand: the column's text without insignificant whitespace")
 	d.word(prefix+"table.field.additional.missing", &c.MissingColumn, "missing_column", missingError, missingIgnore)
