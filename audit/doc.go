@@ -12,7 +12,7 @@
 // A row and a record are the same event when topic, key, id and value are equal. Identities (walrelay.lsn) are not in the
 // tables, and ids alone are not unique over the years.
 //
-// Memory follows the rows that are compared, not the topics and not the size of rows: 130 bytes a row at most, see
+// Memory follows the rows that are compared, not the topics and not the size of rows: 140 bytes a row at most, see
 // BenchmarkLedger. So a caller loads candidates, not tables: rows whose transaction may not be in Kafka (Horizon).
 //
 // What the comparison cannot know: rows that were deleted before it. Report.Provable tells whether there is a sign of

@@ -172,7 +172,7 @@ func (a *Audit) hand(ctx context.Context, p *kafka.Producer, row Row, m *router.
 	}
 }
 
-// await waits until the producer says that something has changed. What waits for a person ends it: publishing can be
+// await lets go what was appended and waits until the producer says that something has changed. What waits for a person ends it: publishing can be
 // repeated.
 func await(ctx context.Context, p *kafka.Producer) error {
 	if trouble, ok := p.Trouble(); ok && trouble.Halted() {

@@ -152,6 +152,9 @@ func (r *LogReader) measure(parts []*logPartition) func(int64) {
 	}
 }
 
+// learnTries bounds the attempts to reach any broker at all: the caller should hear of that soon.
+const learnTries = 5
+
 // learn asks for the partitions of topics and their leaders.
 func (r *LogReader) learn(ctx context.Context, names []string) error {
 	request := &metadata.Request{TopicNames: append([]string{}, names...)} // nil would mean all
@@ -160,7 +163,7 @@ func (r *LogReader) learn(ctx context.Context, names []string) error {
 		if err == nil {
 			err = r.take(answer.(*metadata.Response))
 		}
-		if err == nil || !r.again(ctx, err, attempt) {
+		if err == nil || attempt == learnTries || !r.again(ctx, err, attempt) {
 			return wrapLog("ask for topics", err)
 		}
 	}

@@ -2,9 +2,11 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/audit"
@@ -104,8 +106,18 @@ func (c *comparison) load(ctx context.Context, snapshot string) (end lsn.End, er
 		end, err = c.Load(ctx, tx)
 		return err
 	})
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == insufficientPrivilege {
+		role := pgx.Identifier{c.survey.Server.Role}.Sanitize()
+		err = &replication.SetupError{
+			Problem: "the outbox tables cannot be compared", Err: err,
+			Remedy: "GRANT SELECT ON the outbox tables TO " + role + "; and where row security hides rows from it, ALTER ROLE " + role + " BYPASSRLS",
+		}
+	}
 	return end, err
 }
+
+const insufficientPrivilege = "42501" // also of a query that row security would filter
 
 // list names the rows that are missing.
 func (c *comparison) list(ctx context.Context, each func(audit.Row) error) error {

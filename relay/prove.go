@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/audit"
@@ -169,18 +168,11 @@ func (r *Relay) judge(report audit.Report, row *checkpoint.Row, doubt string) er
 // unprovable words an error that keeps the proof from being made. What heals by itself is tried again.
 func (r *Relay) unprovable(doubt string, err error) error {
 	var forbidden *kafka.ForbiddenError
-	var pg *pgconn.PgError
-	const insufficientPrivilege = "42501"
-	remedy := ""
-	switch {
-	case errors.As(err, &forbidden):
-		remedy = "let the relay read that topic"
-	case errors.As(err, &pg) && pg.Code == insufficientPrivilege:
-		remedy = "for this look: GRANT SELECT on the outbox tables to the role of the relay"
-	default:
+	var setup *replication.SetupError
+	if !errors.As(err, &forbidden) && !errors.As(err, &setup) {
 		return err
 	}
-	return &StopError{Reason: doubt + "; whether events are missing cannot be looked up", Remedy: remedy + "; or walrelay repair", Err: err}
+	return &StopError{Reason: doubt + "; whether events are missing cannot be looked up", Remedy: "or, with a role that may: walrelay repair", Err: err}
 }
 
 // meanwhile does something that takes long in a goroutine, while this one tells Postgres that we live.

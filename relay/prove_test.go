@@ -1,8 +1,13 @@
 package relay
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,6 +187,63 @@ func (w *world) fingerprint() string {
 	return text
 }
 
+// A slot that is dropped and made anew while there is no connection is found out before anything is read from it.
+func TestSlotMadeAnewDuringAReconnect(t *testing.T) {
+	t.Parallel()
+	w := published(t, pgtest.Shared(t, ""))
+	var closed atomic.Bool
+	cfg := w.config()
+	cfg.Postgres.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if closed.Load() {
+			return nil, errors.New("no network")
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	r := w.start(cfg)
+	r.state(Streaming)
+	name := w.slotName()
+	closed.Store(true)
+	w.exec("select pg_terminate_backend(active_pid, 20000) from pg_replication_slots where slot_name = $1", name)
+	w.exec("select pg_drop_replication_slot($1)", name)
+	w.insert(2)
+	w.exec("select pg_create_logical_replication_slot($1, 'pgoutput')", name)
+	closed.Store(false)
+	select {
+	case err := <-r.done:
+		r.done <- err
+		if err == nil || !strings.Contains(err.Error(), "walrelay repair") {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatalf("the relay goes on: %+v", r.Status())
+	}
+	if n := len(w.records()); n != 10 {
+		t.Errorf("%d records, want those from before", n)
+	}
+}
+
+// A failover whose slot is newer than the row is explained by the timeline, and asks for no proof.
+func TestFailoverExplainsTheSlot(t *testing.T) {
+	t.Parallel()
+	primary := pgtest.Start(t, pgtest.Options{})
+	w := published(t, primary)
+	w.exec("update walrelay.checkpoint set lsn = lsn - 1000, horizon = null") // as the standby had it
+	w.exec("delete from outbox")                                              // so that a proof would fail
+	standby := promoted(t, primary, true)
+	w.moveTo(strings.Replace(w.url, fmt.Sprint(primary.Port()), fmt.Sprint(standby.Port()), 1))
+	w.start(w.config()).state(Streaming)
+	w.insert(3)
+	eventually(t, "new events", func() bool { return len(w.records()) == 13 && w.loadRow().Timeline == 2 })
+}
+
+// A row of a timeline that this server never had belongs to another history.
+func TestForeignTimeline(t *testing.T) {
+	t.Parallel()
+	w := published(t, pgtest.Shared(t, ""))
+	w.exec("update walrelay.checkpoint set timeline = 7")
+	w.start(w.config()).stops("timeline 7", "walrelay repair")
+}
+
 // Where rows are deleted in their own transaction nothing can be proven; then it must not be adopted.
 func TestNothingIsProvenFromAnEmptyTable(t *testing.T) {
 	t.Parallel()
@@ -265,4 +327,24 @@ func (w *world) loadRow() checkpoint.Row {
 		w.t.Fatalf("row: %v, %v", ok, err)
 	}
 	return row
+}
+
+// The role of a relay needs no right on the outbox until there is a doubt; then it says what it needs.
+func TestProofWithoutTheRightToRead(t *testing.T) {
+	t.Parallel()
+	w := published(t, pgtest.Shared(t, ""))
+	role := "relay_" + strings.ToLower(rand.Text()[:12])
+	w.exec("create role " + role + " login replication")
+	t.Cleanup(func() { pgtest.Exec(t, w.url, "drop owned by "+role, "drop role "+role) })
+	w.exec("grant usage on schema walrelay to " + role)
+	w.exec("grant select, update on all tables in schema walrelay to " + role)
+	cfg := w.config()
+	cfg.Postgres.URL = strings.Replace(w.url, "postgres://postgres@", "postgres://"+role+"@", 1)
+	r := w.start(cfg)
+	r.state(Streaming)
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	w.skipped()
+	w.start(cfg).stops("permission denied for table outbox", "GRANT SELECT ON", "walrelay repair")
 }

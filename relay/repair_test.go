@@ -154,7 +154,7 @@ func TestRepairAfterAFailoverWithoutTheSlot(t *testing.T) {
 		primary := pgtest.Start(t, pgtest.Options{Version: shared.Version()})
 		w := published(t, primary)
 		w.insert(15) // committed, and not in Kafka yet
-		standby := promoted(t, primary)
+		standby := promoted(t, primary, false)
 		w.moveTo(strings.Replace(w.url, fmt.Sprint(primary.Port()), fmt.Sprint(standby.Port()), 1))
 		w.insert(5)
 		r := w.start(w.config())
@@ -174,8 +174,8 @@ func TestRepairAfterAFailoverWithoutTheSlot(t *testing.T) {
 }
 
 // promoted ends a server and starts a copy of it, which was its standby, as a primary on the next timeline. A standby has
-// none of its slots.
-func promoted(t *testing.T, primary *pgtest.Server) *pgtest.Server {
+// none of its slots, unless they were synchronised.
+func promoted(t *testing.T, primary *pgtest.Server, slots bool) *pgtest.Server {
 	t.Helper()
 	if err := primary.Stop(t.Context(), "fast"); err != nil {
 		t.Fatal(err)
@@ -184,7 +184,9 @@ func promoted(t *testing.T, primary *pgtest.Server) *pgtest.Server {
 	if err := primary.CopyData(dir); err != nil {
 		t.Fatal(err)
 	}
-	emptied(t, dir+"/pg_replslot")
+	if !slots {
+		emptied(t, dir+"/pg_replslot")
+	}
 	touch(t, dir+"/standby.signal", dir)
 	standby := pgtest.Start(t, pgtest.Options{Version: primary.Version(), Dir: dir})
 	pgtest.Exec(t, standby.URL("postgres"), "select pg_promote()")

@@ -1,12 +1,14 @@
 package relay
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/walrelay/walrelay/audit"
 	"github.com/walrelay/walrelay/internal/pgtest"
+	"github.com/walrelay/walrelay/router"
 )
 
 func (w *world) verify(o VerifyOptions) audit.Report {
@@ -91,4 +93,48 @@ func TestVerifyDeadLetters(t *testing.T) {
 	if got.Unpublishable.Count != 2 || got.Missing.Count != 0 || !strings.Contains(got.Unpublishable.Examples[0], "NULL") {
 		t.Errorf("without it: %+v", got)
 	}
+}
+
+// A row read from the table is the very record that came through the log, whatever the types, and whatever the database
+// would make of their text by its own settings.
+func TestVerifyEveryType(t *testing.T) {
+	pgtest.EachVersion(t, func(t *testing.T, s *pgtest.Server) {
+		t.Parallel()
+		w := newWorld(t, s)
+		columns := [][2]string{
+			{"json", `'{"b":  1}'`}, {"bytea", `'\x00ff'`}, {"timestamptz", `'2026-01-02 03:04:05.678901+00'`}, {"timestamp", `'2026-01-02 03:04:05'`},
+			{"date", `'2026-01-02'`}, {"time", `'03:04:05.6'`}, {"timetz", `'03:04:05+02'`}, {"interval", `'1 year 2 days 03:04:05'`},
+			{"numeric", "1.50"}, {"numeric(10,3)", "2"}, {"real", "0.1"}, {"double precision", "0.1"}, {"boolean", "true"}, {"smallint", "-1"},
+			{"uuid", "'c0ffee00-0000-4000-8000-000000000001'"}, {"inet", "'10.0.0.1/8'"}, {"int4range", "'[1,5)'"}, {"bit varying(5)", "'101'"},
+			{"text[]", `'{x,"y z",NULL}'`}, {"integer[]", "'{1,2}'"}, {"mood", "'happy'"}, {"positive", "7"}, {"char(5)", "'x'"},
+			{"money", "'12.34'"}, {"point", "'(1,2)'"}, {"text", "NULL"},
+		}
+		w.exec("create type mood as enum ('sad', 'happy')")
+		w.exec("create domain positive as integer check (value > 0)")
+		cfg := w.config()
+		cfg.Tables = []Table{{Name: "public.outbox", Route: router.Config{Value: router.ValueFormat{Format: "json"}}}}
+		var values []string
+		for i, column := range columns {
+			name := fmt.Sprint("c", i)
+			w.exec("alter table outbox add " + name + " " + column[0])
+			values = append(values, column[1])
+			cfg.Tables[0].Route.Placements = append(cfg.Tables[0].Route.Placements, name+":envelope")
+		}
+		database := w.db.Config().Database
+		for _, setting := range []string{"DateStyle = 'German'", "TimeZone = 'Asia/Tokyo'", "IntervalStyle = 'sql_standard'", "bytea_output = 'escape'",
+			"extra_float_digits = 0"} {
+			w.exec("alter database " + database + " set " + setting)
+		}
+		r := w.start(cfg)
+		r.state(Streaming)
+		w.exec("insert into outbox values (1, 'order', 'k', 'Created', '{\"b\": 1}', " + strings.Join(values, ", ") + ")")
+		eventually(t, "the record", func() bool { return len(w.records()) == 1 })
+		if value := string(w.records()[0].Value); !strings.Contains(value, `"c20":"happy"`) || !strings.Contains(value, "2026-01-02T03:04:05.678901Z") {
+			t.Errorf("value %s", value)
+		}
+		got, err := Verify(t.Context(), cfg, VerifyOptions{}, nil)
+		if err != nil || got.Rows != 1 || got.Found != 1 || differs(got) {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
 }

@@ -50,9 +50,10 @@ func (s *setup) bootstrap(ctx context.Context, p plan) error {
 	return s.makeSlot(ctx, replica)
 }
 
-// findTables looks up every table and checks it against its mapping.
+// findTables looks up every table and checks it against its mapping. What is wrong with all of them is in one report.
 func (s *setup) findTables(ctx context.Context, first bool) error {
 	s.Tables = make([]*Table, len(s.o.Tables))
+	var problems []*SetupError
 	for i, name := range s.o.Tables {
 		table, err := FindTable(ctx, s.conn, name)
 		if err == nil && table == nil {
@@ -61,12 +62,25 @@ func (s *setup) findTables(ctx context.Context, first bool) error {
 			s.there("table %s", name)
 			err = s.check(table)
 		}
-		if err != nil {
+		var problem *SetupError
+		if errors.As(err, &problem) {
+			problems = append(problems, problem)
+		} else if err != nil {
 			return err
 		}
 		s.Tables[i] = table
 	}
-	return nil
+	switch len(problems) {
+	case 0:
+		return nil
+	case 1:
+		return problems[0]
+	}
+	texts := make([]string, len(problems))
+	for i, problem := range problems {
+		texts[i] = problem.Error()
+	}
+	return &SetupError{Problem: fmt.Sprintf("%d outbox tables cannot be used: %s", len(problems), strings.Join(texts, "; "))}
 }
 
 func (s *setup) check(t *Table) error {

@@ -105,7 +105,11 @@ func (s Script) grants() string {
 		comment, role = "-- ", "walrelay_relay"
 	}
 	name := quote(role)
-	return fmt.Sprintf("-- The role that relays. It reads the outbox from the WAL and needs no privilege on the table.\n"+
+	emit := ""
+	if s.Messages {
+		emit = "-- The application calls walrelay.emit.\n-- GRANT USAGE ON SCHEMA walrelay TO ...;\n"
+	}
+	return emit + fmt.Sprintf("-- The role that relays. It reads the outbox from the WAL and needs no privilege on the table.\n"+
 		"-- CREATE ROLE %[2]s LOGIN REPLICATION PASSWORD '...';  (RDS: GRANT rds_replication TO %[2]s;)\n"+
 		"%[1]sGRANT USAGE ON SCHEMA walrelay TO %[2]s;\n"+
 		"%[1]sGRANT SELECT ON walrelay.schema_version TO %[2]s;\n"+

@@ -173,3 +173,20 @@ func scriptSQL(t *testing.T, s Script) string {
 	}
 	return sql
 }
+
+// An outbox of messages alone needs no table, neither from the script nor from init.
+func TestSetupWithoutTables(t *testing.T) {
+	pgtest.EachVersion(t, func(t *testing.T, s *pgtest.Server) {
+		t.Parallel()
+		byInit := Config{URL: s.Database(t), Messages: true}
+		fromInit, _ := setupSteps(t, byInit, SetupOptions{Init: true})
+		byScript := Config{URL: s.Database(t), Slot: slotName(t), Publication: "p", Messages: true}
+		pgtest.Exec(t, byScript.URL, scriptSQL(t, Script{Slot: byScript.Slot, Publication: "p", Messages: true}))
+		fromScript, steps := setupSteps(t, byScript, SetupOptions{})
+		if fromScript.Created || changed(steps) || len(fromScript.Tables)+len(fromInit.Tables) > 0 {
+			t.Errorf("run did something after the script: %v", steps)
+		}
+		pgtest.Exec(t, byScript.URL, `SELECT walrelay.emit('order', 'k', 'Created', '{}')`)
+		await(t, startPrepared(t, byScript, fromScript), 'M', 1)
+	})
+}

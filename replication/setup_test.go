@@ -321,6 +321,8 @@ func TestSetupRefuses(t *testing.T) {
 		{name: "init, no such schema", options: SetupOptions{Init: true, Tables: []string{"nowhere.outbox"}}, want: `CREATE SCHEMA "nowhere"`},
 		{name: "one of two absent", sql: []string{`CREATE TABLE public.one (id int)`},
 			options: SetupOptions{Tables: []string{"public.one", "public.two"}}, want: "public.two does not exist"},
+		{name: "both absent", sql: []string{`CREATE TABLE public.Two ` + columns},
+			options: SetupOptions{Tables: []string{"public.One", "public.TWO"}}, want: "2 outbox tables cannot be used: outbox table public.One does not exist"},
 		{name: "unlogged table", sql: []string{`CREATE UNLOGGED TABLE public.outbox ` + columns}, want: "SET LOGGED"},
 		{name: "mapping", sql: []string{`CREATE TABLE public.outbox (id int)`},
 			options: SetupOptions{Check: func(*Table) error { return &SetupError{Problem: "no column payload"} }}, want: "no column payload"},

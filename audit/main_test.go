@@ -1,0 +1,9 @@
+package audit
+
+import (
+	"testing"
+
+	"github.com/walrelay/walrelay/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
