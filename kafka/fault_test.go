@@ -353,7 +353,10 @@ func TestBatchOfUnknownFateIsNotSplit(t *testing.T) {
 		t.Run(refusal.Message, func(t *testing.T) {
 			inBubble(t, 1, orders(), nil, func(h *harness) {
 				pause := h.fault(kfake.Fault{Err: kerr.NotEnoughReplicas, Count: -1})
-				h.send("orders", "a", 0, 5) // one batch: nobody else runs before the test waits
+				h.hold = true
+				h.send("orders", "a", 0, 5) // one batch
+				h.hold = false
+				h.p.Send()
 				h.fault(kfake.Fault{Err: kerr.NotEnoughReplicasAfterAppend, Count: 2})
 				h.fault(kfake.Fault{Err: refusal, Count: -1})
 				pause.Remove()
