@@ -126,6 +126,7 @@ func (p *path) run(group []vector) []outcome {
 		if _, err := p.try(v.SQL); err != nil {
 			p.t.Logf("%s: %v", v.Case, err)
 		}
+		p.exec("ROLLBACK") // of what a failure has left open
 		ends[i] = p.position()
 	}
 	p.exec(`SELECT pg_logical_emit_message(true, 'conformance', 'end')`)

@@ -7,7 +7,8 @@
 //	      └── status ◀── saver (checkpoint row) ◀── Window
 //
 // flow.go is the data's path, one goroutine for one run. relay.go starts and ends a run, supervise.go decides
-// what an ended run means, saver.go makes positions durable, monitor.go looks at the slot.
+// what an ended run means, saver.go makes positions durable, monitor.go looks at the slot, messages.go
+// is the outbox without a table.
 //
 // Invariant: the position that Postgres is told never exceeds the end of any transaction that has an
 // unacknowledged message (I1 of docs/design.md).

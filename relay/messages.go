@@ -34,7 +34,7 @@ func newMessages(cfg Config, m *metrics) (*messages, error) {
 	}, nil
 }
 
-// message meets what pg_logical_emit_message has written. One that is in no transaction is no event: it is there even if
+// emitted meets what pg_logical_emit_message has written. One that is in no transaction is no event: it is there even if
 // its transaction was rolled back, has no place among the commits, and comes again at each connection, so that refusing it
 // would stop the relay for good.
 func (f *flow) emitted(ctx context.Context, m *decoder.Message) error {

@@ -32,8 +32,8 @@ func (w *world) emit(transactional bool, prefix string) string {
 		transactional, prefix, n, n%7, n)
 }
 
-// row is the SQL of a row with the next number.
-func (w *world) row1() string {
+// rowSQL is the SQL of a row with the next number.
+func (w *world) rowSQL() string {
 	n := w.next
 	w.next++
 	return fmt.Sprintf(`insert into outbox values (%d, 'order', 'k%d', 'Created', '{"n": %d}');`, n, n%7, n)
@@ -42,7 +42,7 @@ func (w *world) row1() string {
 // undone is SQL whose events are rolled back; their numbers are used again.
 func (w *world) undone() string {
 	n := w.next
-	sql := w.row1() + w.emit(true, "walrelay")
+	sql := w.rowSQL() + w.emit(true, "walrelay")
 	w.next = n
 	return sql
 }
@@ -65,9 +65,9 @@ func TestMessagesAmongRows(t *testing.T) {
 		}
 		for i := range 40 {
 			w.exec(w.emit(true, "walrelay"))
-			w.exec("begin; " + w.row1() + w.emit(true, "walrelay") + stray(true, "other") + w.row1() + w.emit(true, "walrelay") + "commit")
+			w.exec("begin; " + w.rowSQL() + w.emit(true, "walrelay") + stray(true, "other") + w.rowSQL() + w.emit(true, "walrelay") + "commit")
 			w.exec("begin; " + w.undone() + "rollback")
-			w.exec("begin; " + w.emit(true, "walrelay") + "savepoint s; " + w.undone() + "rollback to s; " + stray(false, "walrelay") + w.row1() + "commit")
+			w.exec("begin; " + w.emit(true, "walrelay") + "savepoint s; " + w.undone() + "rollback to s; " + stray(false, "walrelay") + w.rowSQL() + "commit")
 			w.exec(stray(false, "walrelay") + stray(false, "other") + stray(true, "other"))
 			if i%8 == 0 {
 				dialer.Cut()
@@ -75,11 +75,11 @@ func TestMessagesAmongRows(t *testing.T) {
 		}
 		sql := "begin; "
 		for range 3000 {
-			sql += w.emit(true, "walrelay") + w.row1()
+			sql += w.emit(true, "walrelay") + w.rowSQL()
 		}
 		w.exec(sql + "commit")
 		dialer.Cut()
-		w.exec(w.row1())
+		w.exec(w.rowSQL())
 		records := w.delivered()
 		if len(records) != w.next {
 			t.Errorf("%d records of %d events", len(records), w.next)
