@@ -18,7 +18,9 @@ import (
 // where the audit is ranked. They are not missing any more then, and Report has them. The transaction may be another
 // one than Load's: rows that were deleted in between stay missing.
 func (a *Audit) Missing(ctx context.Context, tx pgx.Tx, each func(Row) error) error {
+	done := a.ticker("looking up the missing rows", 0)
 	return a.list(ctx, tx, func(row Row, _ *router.Message) error {
+		done(1)
 		if each == nil {
 			return nil
 		}
@@ -42,9 +44,7 @@ func (a *Audit) list(ctx context.Context, tx pgx.Tx, each func(Row, *router.Mess
 		if err != nil {
 			return err
 		}
-		done := a.ticker("looking up the missing rows in "+t.Name(), 0)
 		err = t.read(ctx, tx, where, t.rank, a.cfg.Ranked, func(row *decoder.Row, _, micros int64) error {
-			done(1)
 			taken, err := a.lookAt(t, row, micros, each)
 			if taken {
 				left--
@@ -172,8 +172,8 @@ func (a *Audit) hand(ctx context.Context, p *kafka.Producer, row Row, m *router.
 	}
 }
 
-// await lets go what was appended and waits until the producer says that something has changed. What waits for a person ends it: publishing can be
-// repeated.
+// await lets go what was appended and waits until the producer says that something has changed. What waits for a person
+// ends it: publishing can be repeated.
 func await(ctx context.Context, p *kafka.Producer) error {
 	if trouble, ok := p.Trouble(); ok && trouble.Halted() {
 		return &HaltedError{trouble}

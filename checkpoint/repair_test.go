@@ -1,6 +1,7 @@
 package checkpoint_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -75,5 +76,27 @@ func TestRepairOfAForeignOrMissingRow(t *testing.T) {
 	}
 	if row, _, err = store.Load(t.Context(), slot); err != nil || row.SystemID != id || row.Timeline != timeline {
 		t.Errorf("row %+v, %v, want system %s timeline %d", row, err, id, timeline)
+	}
+}
+
+// Transaction ids of another system mean nothing, and a person who adopts a slot accepts its publication.
+func TestAdoptForgetsAForeignHorizon(t *testing.T) {
+	t.Parallel()
+	url, store, mine := claimed(t)
+	mine.Horizon, mine.Publication = checkpoint.Horizon{XID: 7, LSN: 0x80, Time: time.UnixMicro(1)}, "before"
+	if err := store.Save(t.Context(), mine); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Exec(t, url, `UPDATE walrelay.checkpoint SET slot = 'of_' || current_database()`,
+		`SELECT pg_create_logical_replication_slot('of_' || current_database(), 'pgoutput')`)
+	name := "of_" + strings.Split(url[strings.LastIndex(url, "/")+1:], "?")[0]
+	row, err := store.Adopt(t.Context(), name, checkpoint.Adoption{})
+	if err != nil || row.Horizon != mine.Horizon || row.Publication != "" {
+		t.Errorf("same system: %+v, %v", row, err)
+	}
+	pgtest.Exec(t, url, `UPDATE walrelay.checkpoint SET system_id = '7'`)
+	row, err = store.Adopt(t.Context(), name, checkpoint.Adoption{})
+	if err != nil || row.Horizon != (checkpoint.Horizon{}) || row.Publication != "" {
+		t.Errorf("another system: %+v, %v", row, err)
 	}
 }

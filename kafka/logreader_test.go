@@ -199,6 +199,34 @@ func testLogReaderFence(t *testing.T, addrs []string, topic string) {
 	}
 }
 
+// The coordinator may leave a partition out without a word; then the marker does not come, and the fence is repeated.
+func TestLogReaderRepeatsTheFence(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.Fake(t)
+	p := begin(t, cluster.ListenAddrs(), Config{})
+	p.offer(event("orders", 1))
+	p.flush()
+	ends := 0
+	cluster.ControlKey(int16(kmsg.EndTxn), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if ends++; ends > 1 {
+			return nil, nil, false
+		}
+		return request.ResponseKind(), nil, true // all is well, and nothing was written
+	})
+	r := logReader(t, cluster.ListenAddrs())
+	if fenced, err := r.Fence(t.Context(), []string{"orders"}); err != nil || !fenced {
+		t.Fatalf("fenced %v, %v", fenced, err)
+	}
+	take, got := collect(t)
+	if err := r.Read(t.Context(), []string{"orders"}, time.Time{}, take); err != nil || !slices.Equal(got(), fromTo(1, 2)) {
+		t.Errorf("read: %v", err)
+	}
+	if log := read(t, cluster.ListenAddrs(), "orders"); ends < 2 || len(log.Controls) < kafkatest.Partitions {
+		t.Errorf("%d fences, %d markers", ends, len(log.Controls))
+	}
+}
+
 // Leaders move and brokers stumble while it reads.
 func TestLogReaderTriesAgain(t *testing.T) {
 	t.Parallel()

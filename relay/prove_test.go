@@ -253,6 +253,27 @@ func TestNothingIsProvenFromAnEmptyTable(t *testing.T) {
 	w.start(w.config()).stops("cannot be proven", "walrelay repair")
 }
 
+// A row that was updated lately looks young, and its record is old: it is looked for there before it counts as missing.
+func TestProofLooksFurtherBack(t *testing.T) {
+	t.Parallel()
+	w := published(t, pgtest.Shared(t, ""))
+	w.exec("update walrelay.checkpoint set horizon_time = now() + interval '1 hour'") // later than every record
+	w.exec("update outbox set type = type where id = 1")
+	w.skipped()
+	w.start(w.config()).state(Streaming)
+	w.insert(1)
+	w.delivered()
+}
+
+// Another Kafka has none of the events, which proves nothing.
+func TestProofWantsTheRightKafka(t *testing.T) {
+	t.Parallel()
+	w := published(t, pgtest.Shared(t, ""))
+	w.exec("update walrelay.checkpoint set kafka_cluster_id = 'production'")
+	w.skipped()
+	w.start(w.config()).stops("production", "kafka.brokers")
+}
+
 // While a slot that was moved is examined, the connection must live, and Kafka may be away for a while.
 func TestProofWaitsForKafka(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,10 @@ import (
 	"github.com/walrelay/walrelay/checkpoint"
 	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/internal/pgtest"
+	"github.com/walrelay/walrelay/kafka"
+	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/replication"
+	"github.com/walrelay/walrelay/router"
 )
 
 func (w *world) repair(o RepairOptions) (RepairReport, error) {
@@ -77,9 +80,12 @@ func TestRepairAfterALostSlot(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				w := published(t, s)
-				slot := w.slotName()
+				slot, before := w.slotName(), w.loadRow().Horizon
 				lose(w)
 				w.repaired(Repaired, int64(w.next-10))
+				if after := w.loadRow(); after.Horizon.XID <= before.XID || after.Horizon.LSN != after.LSN || !after.Horizon.Time.After(before.Time) {
+					t.Errorf("horizon %+v, before %+v", after.Horizon, before)
+				}
 				if position := w.slotPosition(); w.slotName() != slot || w.loadRow().LSN != position || w.loadRow().State != checkpoint.Ready {
 					t.Errorf("row %+v, slot at %v", w.loadRow(), position)
 				}
@@ -116,11 +122,15 @@ func (w *world) marked(r kafkatest.Record, repaired bool) {
 	}
 }
 
-// A slot that fell behind max_slot_wal_keep_size is lost; the rows are still in the table.
+// A slot that falls behind max_slot_wal_keep_size, here since Kafka is away, is lost; the rows are still in the table.
 func TestRepairAfterAnInvalidatedSlot(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, pgtest.Options{Settings: map[string]string{"max_slot_wal_keep_size": "1MB", "min_wal_size": "32MB", "max_wal_size": "32MB"}})
 	w := published(t, s)
+	cfg := w.config()
+	cfg.Kafka.Brokers = []string{"127.0.0.1:1"}
+	r := w.start(cfg)
+	r.state(Streaming)
 	w.insert(40)
 	w.exec("create table other (x text)")
 	eventually(t, "the slot is lost", func() bool {
@@ -134,7 +144,6 @@ func TestRepairAfterAnInvalidatedSlot(t *testing.T) {
 		return status == "lost"
 	})
 	w.insert(2)
-	r := w.start(w.config())
 	err := <-r.done
 	r.done <- err
 	var setup *replication.SetupError
@@ -228,7 +237,7 @@ func TestRepairIsResumed(t *testing.T) {
 		r := w.start(w.config())
 		err = <-r.done
 		r.done <- err
-		if err == nil || !strings.Contains(err.Error(), "repair") {
+		if err == nil || !strings.Contains(err.Error(), "was begun and has not ended") {
 			t.Errorf("a relay in between: %v", err)
 		}
 		report, err := w.repair(RepairOptions{})
@@ -328,6 +337,59 @@ func TestRepairSaysWhatItCannotKnow(t *testing.T) {
 	w.insert(1)
 	w.start(w.config()).state(Streaming)
 	eventually(t, "the new event", func() bool { return len(w.records()) == 11 })
+}
+
+// A relay that was frozen before the repair wakes up behind it: its Kafka batches are refused.
+func TestRepairFencesTheRelayBefore(t *testing.T) {
+	t.Parallel()
+	w := published(t, pgtest.Shared(t, ""))
+	var oid uint32
+	if err := w.db.QueryRow(t.Context(), "select oid from pg_database where datname = current_database()").Scan(&oid); err != nil {
+		t.Fatal(err)
+	}
+	source := lsn.SourceOf(w.loadRow().SystemID, oid)
+	frozen := kafka.New(kafka.Config{Brokers: w.brokers, TransactionalID: transactionalID(source, w.slotName())}, nil)
+	over := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { over <- frozen.Run(ctx) }()
+	send := func(id string) {
+		m := router.Message{Topic: "outbox.event.order", Key: []byte("k"), Partition: -1, Time: time.Now().UnixMilli(),
+			Headers: []router.Header{{Name: "id", Value: []byte(id)}}}
+		eventually(t, "the frozen one takes a record", func() bool {
+			status, err := frozen.Append(&m, 1)
+			return err == nil && status == kafka.Appended
+		})
+		frozen.Send()
+	}
+	send("100")
+	eventually(t, "and sends it", frozen.Flushed)
+
+	w.repaired(Proved, 0)
+	send("101")
+	var session *kafka.SessionError
+	if err := <-over; !errors.As(err, &session) || !session.Fenced() {
+		t.Errorf("the frozen one: %v", err)
+	}
+	if n := len(w.records()); n != 11 {
+		t.Errorf("%d records, want 11", n)
+	}
+}
+
+// A dump carries the row along to another server, where its horizon means nothing: all rows are looked at.
+func TestRepairAfterADump(t *testing.T) {
+	t.Parallel()
+	w := published(t, pgtest.Shared(t, ""))
+	w.exec("select pg_drop_replication_slot($1)", w.slotName())
+	w.insert(5)
+	w.exec("update walrelay.checkpoint set system_id = '7', horizon = pg_snapshot_xmax(pg_current_snapshot())")
+	report := w.repaired(Repaired, 5)
+	if report.Compared.Rows != 15 {
+		t.Errorf("%d rows were compared, want all 15", report.Compared.Rows)
+	}
+	w.start(w.config()).state(Streaming)
+	w.insert(1)
+	w.once()
 }
 
 // A repair without a gap proves that there is none.

@@ -56,6 +56,17 @@ func differs(r audit.Report) bool {
 	return r.Missing.Count+r.Duplicated.Count+r.OutOfOrder.Count+r.Unpublishable.Count > 0
 }
 
+// Rows that the publication's row filter leaves out are no events.
+func TestVerifyRowFilter(t *testing.T) {
+	t.Parallel()
+	w := published(t, pgtest.Shared(t, ""))
+	w.exec("alter publication " + w.slotName() + " set table outbox where (aggregatetype <> 'internal')")
+	w.exec("insert into outbox values (100, 'internal', 'k', 't')")
+	if got := w.verify(VerifyOptions{}); got.Rows != 10 || differs(got) {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // A relay that publishes meanwhile is waited for, and what is younger than the look counts for nothing.
 func TestVerifyWhileARelayRuns(t *testing.T) {
 	t.Parallel()

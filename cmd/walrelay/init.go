@@ -31,7 +31,7 @@ may be run again. It needs only the Postgres settings.
 Rows from before the slot are not in it, so the outbox must be empty, unless --existing says what becomes of them: skip
 never publishes them; publish publishes them now, exactly up to where the slot begins, while the application goes on
 writing. It needs Kafka and the right to read the tables. The records carry the time of publishing, and that of the row in
-the header walrelay.time. Interrupted, run it again: it looks what is in the topics already. Memory: about 140 bytes a row.`,
+the header walrelay.time. Interrupted, run it again: it looks what is in the topics already. Memory: about 220 bytes a row.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch existing := replication.Existing(flags.existing); existing {

@@ -44,7 +44,7 @@ The result is
               can tell what else was missing
 
 A repair that was interrupted leaves the row in walrelay.checkpoint in the state repairing, in which no relay starts; run it
-again. It needs the rights of walrelay init, and to read tables (SELECT) and topics (Read). Memory: about 140 bytes a row.
+again. It needs the rights of walrelay init, and to read tables (SELECT) and topics (Read). Memory: about 220 bytes a row.
 
 Exit code 4: unprovable. 5: rows were left out, or cannot be published. The others are those of walrelay --help.`,
 		Args: noArguments,

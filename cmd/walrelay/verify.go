@@ -41,7 +41,7 @@ A relay may be running: rows that are missing at first are waited for.
 
 Records without a row (foreign) are no error: their rows were deleted, or somebody else writes to the topic.
 
-It needs the right to read tables (SELECT) and topics (Read). Memory: about 140 bytes a row.
+It needs the right to read tables (SELECT) and topics (Read). Memory: about 220 bytes a row.
 
 ` + verifyExits,
 		Args: noArguments,
