@@ -28,6 +28,9 @@ type Options struct {
 	Load time.Duration
 	// Idle is how long the idle relay is watched.
 	Idle time.Duration
+	// Profile is a folder for what perf records of each drain by the relay; empty: none. Profiled figures are not to be
+	// published, since recording costs CPU itself.
+	Profile string
 }
 
 // Result is the last line of the output. Ratios compare walrelay's events a second (first to last append in Kafka) with
@@ -53,7 +56,7 @@ func Quick(ctx context.Context, o Options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &stage{dir: dir, out: out, spare: spareRuns}
+	s := &stage{dir: dir, out: out, spare: spareRuns, profiles: o.Profile}
 	defer func() {
 		err = errors.Join(err, s.close(), os.RemoveAll(dataFolder(dir)))
 		if err == nil {
@@ -90,7 +93,7 @@ func (s *stage) open(ctx context.Context, o Options) (err error) {
 	if s.client, err = kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap()...)); err != nil {
 		return err
 	}
-	s.binary, err = buildRelay(ctx, s.dir)
+	s.binary, err = buildRelay(ctx, s.dir, o.Profile != "")
 	return err
 }
 

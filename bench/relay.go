@@ -18,10 +18,15 @@ import (
 	"github.com/walrelay/walrelay/migrations"
 )
 
-// buildRelay builds the binary that users get, from the module of the working directory, and returns its path.
-func buildRelay(ctx context.Context, dir string) (string, error) {
+// buildRelay builds the binary that users get, from the module of the working directory, and returns its path. A profile
+// needs its symbols, which users do not get.
+func buildRelay(ctx context.Context, dir string, symbols bool) (string, error) {
 	binary := filepath.Join(dir, "walrelay")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "github.com/walrelay/walrelay/cmd/walrelay")
+	flags := "-s -w"
+	if symbols {
+		flags = ""
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", flags, "-o", binary, "github.com/walrelay/walrelay/cmd/walrelay")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build walrelay: %w\n%s", err, out)

@@ -26,6 +26,8 @@ type stage struct {
 	binary string
 	slots  int // made so far
 	spare  int // runs that may still be repeated
+
+	profiles string // folder for what perf records; empty: nothing is
 }
 
 // run is what one drain of a dataset has shown.
@@ -106,6 +108,11 @@ func (s *stage) publish(ctx context.Context, d *dataset, slot string, result *ru
 		return err
 	}
 	defer relay.process.Kill() // after stop it finds nothing
+	endProfile, err := s.profile(fmt.Sprintf("%d-%s", d.perTx, slot), relay.pid())
+	if err != nil {
+		return err
+	}
+	defer endProfile()
 	sender, err := walsender(ctx, d.url(), slot, relay.alive)
 	if err != nil {
 		return err
@@ -190,7 +197,7 @@ func (s *stage) watch(ctx context.Context, d *dataset, slot string, p *process.P
 		select {
 		case <-p.Done():
 			result.span = time.Since(began)
-			return p.Err()
+			return errors.Join(p.Err(), reaped(ctx, sender))
 		case <-sample.C:
 			if own, _ := cpu(sender); own > 0 {
 				result.walsenderCPU = own

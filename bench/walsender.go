@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,4 +39,15 @@ func walsender(ctx context.Context, url, slot string, alive func() error) (pid i
 		return p != 0 || dead != nil
 	})
 	return pid, errors.Join(dead, err)
+}
+
+// reaped waits until a process of the server is gone. Until its parent has reaped it, its CPU time is nobody's: neither
+// the server's nor that of one of its children.
+func reaped(ctx context.Context, pid int) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return poll(ctx, time.Millisecond, func() (bool, error) {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+		return errors.Is(err, fs.ErrNotExist), nil
+	})
 }
