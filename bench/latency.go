@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	writers = 6   // connections that insert
-	warmup  = 100 // rows before the clock starts
+	writers = 6 // connections that insert
+	// warmup is how long rows go in before the clock starts. A broker that has just been started compiles its code first, for
+	// which it takes most of a core for about ten seconds, and relays live for weeks.
+	warmup = 15 * time.Second
 )
 
 // latency is what an open loop of single-row transactions has shown.
@@ -58,7 +60,8 @@ func (s *stage) latency(ctx context.Context, rate int, idle, load time.Duration)
 }
 
 func (s *stage) measure(ctx context.Context, url string, relay *relay, rate int, idle, load time.Duration, result *latency) error {
-	if _, _, err := s.openLoop(ctx, url, relay, span{1, warmup, 50}); err != nil {
+	before := span{1, int(warmup.Seconds() * float64(rate)), rate}
+	if _, _, err := s.openLoop(ctx, url, relay, before); err != nil {
 		return fmt.Errorf("warm up: %w", err)
 	}
 	if err := pause(ctx, 2*time.Second); err != nil { // the relay saves its checkpoint meanwhile
@@ -77,25 +80,25 @@ func (s *stage) measure(ctx context.Context, url string, relay *relay, rate int,
 	}
 	result.idleCPU = (cpu1 - cpu0) / idle.Seconds()
 
-	before, err := s.used()
+	used0, err := s.used()
 	if err != nil {
 		return err
 	}
 	relay0, _ := cpu(relay.pid())
 	started := time.Now()
-	rows := span{warmup + 1, int(load.Seconds() * float64(rate)), rate}
+	rows := span{before.count + 1, int(load.Seconds() * float64(rate)), rate}
 	delays, took, err := s.openLoop(ctx, url, relay, rows)
 	if err != nil {
 		return err
 	}
 	result.loaded = time.Since(started).Seconds()
 	result.rate = float64(rows.count) / took.Seconds()
-	after, err := s.used()
+	used1, err := s.used()
 	if err != nil {
 		return err
 	}
 	relay1, _ := cpu(relay.pid())
-	result.otherCPU = after.other(before, relay1-relay0)
+	result.otherCPU = used1.other(used0, relay1-relay0)
 	slices.Sort(delays)
 	result.p50, result.p99, result.max = percentile(delays, 50), percentile(delays, 99), delays[len(delays)-1]
 	return nil
