@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -16,34 +15,22 @@ import (
 
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	franzsasl "github.com/twmb/franz-go/pkg/sasl"
-	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
-
-// franzMechanism lets franz-go's SCRAM speak as a kafka-go mechanism.
-type franzMechanism struct{ franzsasl.Mechanism }
-
-func (m franzMechanism) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
-	session, first, err := m.Authenticate(ctx, sasl.MetadataFromContext(ctx).Host)
-	return franzSession{session}, first, err
-}
-
-type franzSession struct{ franzsasl.Session }
-
-func (s franzSession) Next(_ context.Context, challenge []byte) (bool, []byte, error) {
-	return s.Challenge(challenge)
-}
 
 // mechanisms are the ways to authenticate with a password.
 func mechanisms(password string) map[string]sasl.Mechanism {
-	auth := scram.Auth{User: "relay", Pass: password}
-	return map[string]sasl.Mechanism{
-		"PLAIN":         plain.Mechanism{Username: "relay", Password: password},
-		"SCRAM-SHA-256": franzMechanism{auth.AsSha256Mechanism()},
-		"SCRAM-SHA-512": franzMechanism{auth.AsSha512Mechanism()},
+	found := map[string]sasl.Mechanism{"PLAIN": plain.Mechanism{Username: "relay", Password: password}}
+	for _, algorithm := range []scram.Algorithm{scram.SHA256, scram.SHA512} {
+		mechanism, err := scram.Mechanism(algorithm, "relay", password)
+		if err != nil {
+			panic(err)
+		}
+		found[algorithm.Name()] = mechanism
 	}
+	return found
 }
 
 func withPassword(name string) []kfake.Opt {
