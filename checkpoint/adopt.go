@@ -24,7 +24,7 @@ const adoptSQL = `WITH server AS (` + serverSQL + `)
 	FROM server s, pg_replication_slots slot WHERE slot.slot_name = $1::text AND slot.active_pid IS NULL
 	ON CONFLICT (slot) DO UPDATE
 	SET system_id = excluded.system_id, timeline = excluded.timeline, saved_at = now(),
-	    state = CASE WHEN c.system_id = excluded.system_id THEN c.state ELSE 'ready' END,
+	    state = CASE WHEN c.system_id = excluded.system_id AND c.state <> 'drained' THEN c.state ELSE 'ready' END,
 	    lsn = CASE WHEN c.system_id = excluded.system_id THEN greatest(c.lsn, excluded.lsn) ELSE excluded.lsn END,
 	    commit_time = CASE WHEN c.system_id = excluded.system_id THEN c.commit_time END,
 	    horizon = CASE WHEN c.system_id = excluded.system_id THEN c.horizon END,
@@ -33,8 +33,8 @@ const adoptSQL = `WITH server AS (` + serverSQL + `)
 	    run_epoch = c.run_epoch + 1,
 	    kafka_cluster_id = CASE WHEN NOT $3 THEN c.kafka_cluster_id END,
 	    producer_id = CASE WHEN NOT $3 AND c.system_id = excluded.system_id THEN c.producer_id END,
-	    match_by_id = excluded.match_by_id
-	WHERE c.state IN ('ready', 'clean')
+	    match_by_id = excluded.match_by_id, ceiling = NULL
+	WHERE c.state IN ('ready', 'clean', 'drained')
 	RETURNING ` + columns
 
 // Adopt writes the row of a slot that somebody else has used, at the position that the slot has now, and returns it.

@@ -76,6 +76,13 @@ func TestAdoptAgain(t *testing.T) {
 	want.State, want.CommitTime, want.ProducerID = checkpoint.Ready, time.Time{}, checkpoint.NoProducer
 	same(t, want, adopt(t, store, name, checkpoint.Adoption{}))
 
+	want = stored("4711", checkpoint.Drained, position-8) // an upgraded server
+	want.State, want.CommitTime, want.ProducerID = checkpoint.Ready, time.Time{}, checkpoint.NoProducer
+	same(t, want, adopt(t, store, name, checkpoint.Adoption{}))
+	want = stored(id, checkpoint.Drained, position-8)
+	want.State, want.KafkaClusterID, want.ProducerID = checkpoint.Ready, "", checkpoint.NoProducer
+	same(t, want, adopt(t, store, name, checkpoint.Adoption{NewKafkaCluster: true}))
+
 	stored(id, checkpoint.Creating, 0)
 	wantRefused(t, store, name, checkpoint.GuardState)
 	stored(id, checkpoint.Ready, position)
@@ -91,7 +98,7 @@ func TestRowOfAnOlderTable(t *testing.T) {
 	if err := store.Create(t.Context(), slot); err != nil {
 		t.Fatal(err)
 	}
-	pgtest.Exec(t, url, `ALTER TABLE walrelay.checkpoint DROP COLUMN match_by_id`)
+	pgtest.Exec(t, url, `ALTER TABLE walrelay.checkpoint DROP COLUMN match_by_id, DROP COLUMN ceiling`)
 	if row := load(t, store, slot); row.State != checkpoint.Creating || row.MatchByID {
 		t.Errorf("got %+v", row)
 	}

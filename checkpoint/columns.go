@@ -13,17 +13,17 @@ import (
 // columns of later migrations must be allowed to be absent.
 const columns = `c.slot, c.state, c.system_id, c.timeline, c.lsn::text, c.commit_time, c.horizon::text,
 	c.horizon_lsn::text, c.horizon_time, coalesce(c.publication, ''), c.run_epoch, coalesce(c.kafka_cluster_id, ''),
-	c.producer_id, coalesce((to_jsonb(c) ->> 'match_by_id')::boolean, false), c.saved_at`
+	c.producer_id, coalesce((to_jsonb(c) ->> 'match_by_id')::boolean, false), to_jsonb(c) ->> 'ceiling', c.saved_at`
 
 // scan reads the columns of the constant of that name.
 func scan(r pgx.Row) (Row, error) {
 	var row Row
 	var position string
 	var committed, horizonTime *time.Time
-	var horizon, horizonLSN *string
+	var horizon, horizonLSN, ceiling *string
 	var producer *int64
 	err := r.Scan(&row.Slot, &row.State, &row.SystemID, &row.Timeline, &position, &committed, &horizon, &horizonLSN,
-		&horizonTime, &row.Publication, &row.Epoch, &row.KafkaClusterID, &producer, &row.MatchByID, &row.SavedAt)
+		&horizonTime, &row.Publication, &row.Epoch, &row.KafkaClusterID, &producer, &row.MatchByID, &ceiling, &row.SavedAt)
 	if err != nil {
 		return Row{}, err
 	}
@@ -40,6 +40,11 @@ func scan(r pgx.Row) (Row, error) {
 			return Row{}, err
 		}
 		if row.Horizon.LSN, err = lsn.ParseEnd(*horizonLSN); err != nil {
+			return Row{}, err
+		}
+	}
+	if ceiling != nil {
+		if row.Ceiling, err = lsn.ParseEnd(*ceiling); err != nil {
 			return Row{}, err
 		}
 	}

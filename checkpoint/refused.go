@@ -108,7 +108,7 @@ func unlessCreating(_ Row, have found) *RefusedError {
 }
 
 func inUse(_ Row, have found) *RefusedError {
-	if slices.Contains([]State{Ready, Clean}, have.row.State) {
+	if slices.Contains([]State{Ready, Clean, Drained}, have.row.State) {
 		return nil
 	}
 	if have.row.State == Repairing {

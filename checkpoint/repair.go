@@ -50,7 +50,7 @@ const endRepairSQL = `WITH server AS (` + serverSQL + `)
 	SET state = 'ready', system_id = s.system_id, timeline = s.timeline, lsn = $2, commit_time = $4,
 	    horizon = $5::text::xid8, horizon_lsn = $6::text::pg_lsn, horizon_time = $7, publication = $8,
 	    kafka_cluster_id = coalesce($9, c.kafka_cluster_id), producer_id = coalesce($10, c.producer_id),
-	    match_by_id = false, saved_at = now()
+	    match_by_id = false, ceiling = NULL, saved_at = now()
 	FROM server s
 	WHERE c.slot = $1 AND c.state = 'repairing' AND c.run_epoch = $3`
 

@@ -47,22 +47,24 @@ func Ask(ctx context.Context, conn *pgx.Conn, slot string, kind RequestKind, eve
 func Outcome(ctx context.Context, conn *pgx.Conn, id int64) (string, error) {
 	var outcome *string
 	err := conn.QueryRow(ctx, `SELECT outcome FROM walrelay.request WHERE id = $1 AND done_at IS NOT NULL`, id).Scan(&outcome)
-	if err == pgx.ErrNoRows || outcome == nil {
+	switch {
+	case err == pgx.ErrNoRows:
 		return "", nil
-	}
-	if err != nil {
+	case err != nil:
 		return "", fmt.Errorf("read request %d: %w", id, err)
+	case outcome == nil:
+		return "", nil
 	}
 	return *outcome, nil
 }
 
 // Pending are the requests of a slot that are not done, the oldest first. A pause that was done and not ended by a
-// resume comes first, so that it lasts over a restart.
+// resume or a drain comes first, so that it lasts over a restart.
 func Pending(ctx context.Context, conn *pgx.Conn, slot string) ([]Request, error) {
 	rows, err := conn.Query(ctx, `
 		SELECT id, kind, coalesce(event, ''), reason, requested_by, done_at IS NOT NULL FROM walrelay.request
 		WHERE slot = $1 AND (done_at IS NULL OR kind = 'pause' AND id = (
-			SELECT max(id) FROM walrelay.request WHERE slot = $1 AND kind IN ('pause', 'resume') AND done_at IS NOT NULL))
+			SELECT max(id) FROM walrelay.request WHERE slot = $1 AND kind IN ('pause', 'resume', 'drain') AND done_at IS NOT NULL))
 		ORDER BY id`, slot)
 	if err != nil {
 		return nil, fmt.Errorf("read the requests of slot %q: %w", slot, err)

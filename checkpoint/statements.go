@@ -28,7 +28,7 @@ const readySQL = `
 const claimSQL = `WITH server AS (` + serverSQL + `)
 	UPDATE walrelay.checkpoint r SET state = 'ready', run_epoch = r.run_epoch + 1
 	FROM (SELECT * FROM walrelay.checkpoint WHERE slot = $1 FOR UPDATE) c, server s
-	WHERE r.slot = c.slot AND c.state IN ('ready', 'clean')
+	WHERE r.slot = c.slot AND c.state IN ('ready', 'clean', 'drained')
 	  AND c.system_id = $2 AND s.system_id = $2 AND s.timeline = $3
 	  AND c.lsn <= s.insert_lsn
 	RETURNING ` + columns
@@ -39,9 +39,9 @@ const saveSQL = `WITH server AS (` + serverSQL + `)
 	    kafka_cluster_id = coalesce($8, c.kafka_cluster_id), producer_id = coalesce($9, c.producer_id),
 	    horizon = coalesce($10::text::xid8, c.horizon), horizon_lsn = coalesce($11::text::pg_lsn, c.horizon_lsn),
 	    horizon_time = coalesce($12, c.horizon_time), publication = coalesce($13, c.publication),
-	    match_by_id = c.match_by_id AND $14, saved_at = now()
+	    match_by_id = c.match_by_id AND $14, ceiling = $15::text::pg_lsn, saved_at = now()
 	FROM server s
-	WHERE c.slot = $1 AND c.state IN ('ready', 'clean')
+	WHERE c.slot = $1 AND c.state IN ('ready', 'clean', 'drained')
 	  AND c.system_id = $3 AND s.system_id = $3 AND s.timeline = $4
 	  AND c.run_epoch = $6 AND c.lsn <= $5
 	  AND coalesce(c.kafka_cluster_id = $8, true)`

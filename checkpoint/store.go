@@ -23,6 +23,8 @@ const (
 	Ready State = "ready"
 	// Clean: the last relay stopped after everything that it had read was acknowledged and confirmed.
 	Clean State = "clean"
+	// Drained: everything that was committed is in Kafka, and the server may be stopped for good; see Row.Ceiling.
+	Drained State = "drained"
 	// Repairing: a repair was begun and has not ended. No relay may run.
 	Repairing State = "repairing"
 )
@@ -61,6 +63,10 @@ type Row struct {
 	// MatchByID: the slot was taken over from somebody who published without our positions, and the relay is not past
 	// what they may have published. Set by Adopt; a save with false ends it for good.
 	MatchByID bool
+	// Ceiling goes with Drained: the relay goes on to confirm what it has published without a row for it, up to here. Each
+	// row is a commit itself, so that with a row for every position the slot could never reach the end of the log. It
+	// stays until the first save of the next relay. 0: none.
+	Ceiling lsn.End
 	// SavedAt is the time of the save by the clock of Postgres. Set by Load and Claim, ignored by Save.
 	SavedAt time.Time
 }
@@ -197,14 +203,15 @@ func (s *Store) Claim(ctx context.Context, slot, systemID string, timeline int32
 	return before.Epoch + 1, before, nil
 }
 
-// Save writes the row, in the state Ready or Clean, if and only if it is mine to write: the server at the other
+// Save writes the row, in the state Ready, Clean or Drained, if and only if it is mine to write: the server at the other
 // end is the stream's (row.SystemID and row.Timeline), the row belongs to the same history, nobody has claimed it
 // since (row.Epoch), its position does not go down, and its Kafka cluster stays the same. All that is one
 // statement. Otherwise the error is a *RefusedError.
 func (s *Store) Save(ctx context.Context, row Row) error {
 	return s.write(ctx, "save", row, saveChecks, saveSQL, row.Slot, row.State, row.SystemID, row.Timeline,
 		row.LSN.String(), row.Epoch, nullTime(row.CommitTime), nullText(row.KafkaClusterID), nullID(row.ProducerID),
-		nullXID(row.Horizon.XID), nullEnd(row.Horizon.LSN), nullTime(row.Horizon.Time), nullText(row.Publication), row.MatchByID)
+		nullXID(row.Horizon.XID), nullEnd(row.Horizon.LSN), nullTime(row.Horizon.Time), nullText(row.Publication), row.MatchByID,
+		nullEnd(row.Ceiling))
 }
 
 // write executes a guarded statement that changes exactly one row unless a guard refuses.

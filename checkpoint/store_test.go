@@ -95,6 +95,18 @@ func TestLife(t *testing.T) {
 		same(t, want, before)
 		want.Epoch, want.State = 2, checkpoint.Ready // from now on a crash is an unclean stop
 		same(t, want, load())
+
+		want.State, want.Ceiling = checkpoint.Drained, 0x900
+		save(t, store, want)
+		same(t, want, load())
+		if want.Epoch, before, err = store.Claim(t.Context(), slot, id, timeline); err != nil || before.Ceiling != 0x900 {
+			t.Fatalf("claim of a drained row: %+v, %v", before, err)
+		}
+		want.State = checkpoint.Ready // and the ceiling holds until the first save
+		same(t, want, load())
+		want.Ceiling = 0
+		save(t, store, want)
+		same(t, want, load())
 	})
 }
 
@@ -164,6 +176,7 @@ func TestGuardsOfClaim(t *testing.T) {
 	}{
 		{name: "ready"},
 		{name: "clean", change: `SET state = 'clean'`},
+		{name: "drained", change: `SET state = 'drained', ceiling = lsn + 100`},
 		{name: "being created", change: `SET state = 'creating'`, want: checkpoint.GuardState},
 		{name: "other server", system: "7", want: checkpoint.GuardServer},
 		{name: "other timeline", timeline: 9, want: checkpoint.GuardServer},

@@ -151,6 +151,9 @@ func (f *flow) turn() error {
 			return err
 		}
 	}
+	if f.progress.draining() {
+		f.nextStatus = earlier(f.nextStatus, now.Add(drainStatus))
+	}
 	if saved := f.progress.mayConfirm(); saved > f.sent || !now.Before(f.nextStatus) {
 		if err := f.status(now, saved); err != nil {
 			return err
@@ -174,12 +177,13 @@ func (f *flow) settle(now time.Time) {
 
 // status tells Postgres what is saved, and that we live.
 func (f *flow) status(now time.Time, saved lsn.End) error {
+	ask := f.progress.draining() && !now.Before(f.nextStatus)
 	f.nextStatus = now.Add(f.cfg.Postgres.StatusInterval())
 	f.sent = max(f.sent, saved)
 	if f.source == nil {
 		return nil
 	}
-	return f.source.SendStatus(f.sent, false)
+	return f.source.SendStatus(f.sent, ask)
 }
 
 func (f *flow) frame(ctx context.Context, frame replication.Frame) error {

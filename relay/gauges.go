@@ -38,7 +38,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 	gauge(g.inFlight, float64(status.InFlight))
 	gauge(g.retained, float64(status.RetainedBytes))
 	gauge(g.ready, number(status.Ready))
-	for _, state := range []State{Starting, Standby, Streaming, Paused, Halted, Draining, Stopped} {
+	for _, state := range []State{Starting, Standby, Streaming, Drained, Paused, Halted, Draining, Stopped} {
 		gauge(g.state, number(state == status.State), string(state))
 	}
 }

@@ -69,6 +69,9 @@ func (h *horizons) at(saved lsn.End) checkpoint.Horizon {
 	return next
 }
 
+// end is the end of the log at the newest glance.
+func (h *horizons) end() lsn.End { return h.glances[len(h.glances)-1].End }
+
 // newHorizons goes on with the row's horizon.
 func newHorizons(row checkpoint.Horizon, first replication.Moment) *horizons {
 	h := &horizons{now: row}

@@ -13,11 +13,12 @@ import (
 	"github.com/walrelay/walrelay/lsn"
 )
 
-// orders are what people asked for: to pause, and to skip single events. The clerk takes them from
+// orders are what people asked for: to pause, to drain, and to skip single events. The clerk takes them from
 // walrelay.request, the flow follows them, and the clerk records what became of them.
 type orders struct {
 	mu    sync.Mutex
 	pause *checkpoint.Request
+	drain *checkpoint.Request // Done: the answer was given, and it lasts
 	skips map[lsn.Identity]checkpoint.Request
 	done  map[int64]string // outcomes to record, by request
 }
@@ -72,8 +73,9 @@ func (o *orders) take(requests []checkpoint.Request, confirmed lsn.End) {
 				o.done[request.ID] = "paused"
 			}
 		case checkpoint.Resume:
-			o.pause = nil
-			o.done[request.ID] = "resumed"
+			o.takeResume(request)
+		case checkpoint.Drain:
+			o.pause, o.drain = nil, &request
 		case checkpoint.Skip:
 			o.takeSkip(request, confirmed)
 		}
@@ -129,6 +131,9 @@ func (r *Relay) hear(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	r.orders.take(requests, lsn.End(r.progress.confirmed.Load()))
+	if err := r.hearDrain(ctx, conn); err != nil {
+		return err
+	}
 	for id, outcome := range r.orders.outcomes() {
 		if err := checkpoint.Done(ctx, conn, id, outcome); err != nil {
 			return err

@@ -22,6 +22,7 @@ const (
 	Starting  State = "starting"  // looks at server, slot and table
 	Standby   State = "standby"   // another process holds the slot
 	Streaming State = "streaming" // reads and publishes
+	Drained   State = "drained"   // as streaming, and the server can be stopped for good
 	Paused    State = "paused"    // a person wants it to wait
 	Halted    State = "halted"    // one event or topic needs a person; nothing overtakes it
 	Draining  State = "draining"  // told to stop, waits for the last acknowledgements
@@ -47,6 +48,8 @@ type progress struct {
 	turned        atomic.Int64  // written by the reader: unix nanoseconds of the last turn of its loop
 	acked         atomic.Int64  // written by the reader: unix nanoseconds of the last acknowledgement
 	saved         atomic.Uint64 // written by the saver: what Postgres may be told
+	target        atomic.Uint64 // written by the monitor: everything up to here is to be in Kafka, then it is drained; 0 = no drain
+	ceiling       atomic.Uint64 // written by the saver: drained, and up to here Postgres may be told without a save; 0 = not drained
 	knownProducer atomic.Int64  // written by the saver: the producer id that the row has, or that was waited for long enough
 	skips         atomic.Uint64 // written by the reader
 	deadLetters   atomic.Uint64 // written by the reader
@@ -97,7 +100,9 @@ func (p *progress) advance(w *checkpoint.Window, acked bool, now time.Time) {
 }
 
 // mayConfirm is the position that Postgres may be told.
-func (p *progress) mayConfirm() lsn.End { return lsn.End(p.saved.Load()) }
+func (p *progress) mayConfirm() lsn.End {
+	return lsn.End(max(p.saved.Load(), min(p.confirmed.Load(), p.ceiling.Load())))
+}
 
 // become changes the state; one line in the log for each change.
 func (p *progress) become(state State, reason string) {
@@ -132,6 +137,8 @@ func (p *progress) phantoms(lost []lsn.Identity, total int) {
 func (p *progress) begin(row checkpoint.Row) {
 	p.confirmed.Store(uint64(row.LSN))
 	p.saved.Store(uint64(row.LSN))
+	p.target.Store(0)
+	p.ceiling.Store(0)
 	p.receivedEnd.Store(0)
 	p.due.Store(false)
 	p.held.Store(false)

@@ -56,6 +56,7 @@ func (r *Relay) examine(ctx context.Context, b base, store *checkpoint.Store, st
 	}
 	adopted := *row
 	adopted.State, adopted.Epoch, adopted.Timeline = checkpoint.Ready, epoch, system.Timeline
+	adopted.Ceiling = 0
 	if err := store.Save(ctx, adopted); err != nil {
 		return replication.Moment{}, claimError(err)
 	}
@@ -70,7 +71,7 @@ func (r *Relay) doubts(ctx context.Context, row checkpoint.Row, system replicati
 		return nil, err
 	}
 	// On another timeline the slot may have come with a standby that had the slot's position earlier than the row's.
-	if slot > row.LSN && slot > left {
+	if slot > row.LSN && slot > left && slot > row.Ceiling {
 		doubts = append(doubts, fmt.Sprintf("slot %s starts at %s, and events are known to be in Kafka only up to %s (saved %s): "+
 			"the slot was moved or made anew", row.Slot, slot, row.LSN, row.SavedAt.UTC().Format(time.RFC3339)))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -38,7 +39,10 @@ func (r *Relay) run(ctx context.Context) error {
 		stream.Abort()
 		return err
 	}
-	if err := r.hearFirst(ctx); err != nil {
+	if err = r.goOnDraining(ctx, store, row); err == nil {
+		err = r.hearFirst(ctx)
+	}
+	if err != nil {
 		stream.Abort()
 		return err
 	}
@@ -135,6 +139,9 @@ func (r *Relay) read(limit, stop context.Context, f *flow, stream *replication.S
 		if !reconnects(err) {
 			return nil, err
 		}
+		if r.progress.drained() {
+			return nil, fmt.Errorf("the server ended the connection after a drain (%v): %w", err, errHistory)
+		}
 		r.failed(err)
 		stream, err = r.reconnect(stop, system)
 		if stop.Err() != nil {
@@ -168,11 +175,7 @@ func reconnects(err error) bool {
 // finish ends a run in order: the row, the status, the end of the stream. The row says clean when nothing of
 // this run can still arrive at Kafka.
 func (r *Relay) finish(ctx context.Context, f *flow, s *saver, stream *replication.Stream) error {
-	state := checkpoint.Ready
-	if f.clean() {
-		state = checkpoint.Clean
-	}
-	err := s.save(ctx, state)
+	err := s.finish(ctx, f.clean())
 	if stream == nil {
 		return err
 	}

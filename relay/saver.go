@@ -62,16 +62,46 @@ func (s *saver) run(ctx context.Context) error {
 				continue
 			}
 		}
-		if err := s.save(ctx, checkpoint.Ready); err != nil {
+		if err := s.save(ctx, s.state()); err != nil {
 			return err
 		}
 	}
+}
+
+// state is what the row is to say while the relay runs.
+func (s *saver) state() checkpoint.State {
+	if s.progress.draining() && s.progress.confirmed.Load() >= s.progress.target.Load() {
+		return checkpoint.Drained
+	}
+	return checkpoint.Ready
+}
+
+// finish saves at the end of a run. A drained row stands unless there is something to say: each row is a commit that the
+// slot does not get past any more.
+func (s *saver) finish(ctx context.Context, clean bool) error {
+	switch {
+	case !clean:
+		return s.save(ctx, checkpoint.Ready)
+	case !s.progress.drained():
+		return s.save(ctx, checkpoint.Clean)
+	case s.progress.due.Load():
+		return s.save(ctx, checkpoint.Drained)
+	}
+	return nil
 }
 
 // due tells whether the position is worth a row: when events of ours were acknowledged, or when much foreign
 // log has passed. Every save writes log itself, so an idle server must not be kept busy by it.
 func (s *saver) due() bool {
 	confirmed, saved := s.progress.confirmed.Load(), s.progress.saved.Load()
+	switch draining, ceiling := s.progress.draining(), s.progress.ceiling.Load(); {
+	case ceiling != 0 && draining:
+		return s.progress.due.Load() || confirmed+drainLead/2 > ceiling
+	case ceiling != 0: // resumed
+		return true
+	case s.state() == checkpoint.Drained:
+		return true
+	}
 	return confirmed > saved && (s.progress.due.Load() || confirmed-saved >= s.ahead)
 }
 
@@ -83,10 +113,16 @@ func (s *saver) save(ctx context.Context, state checkpoint.State) error {
 	if err := s.lookNow(ctx, 0); err != nil {
 		return err
 	}
+	if state != checkpoint.Drained { // before the position is read: nothing beyond it is told from here on
+		s.progress.ceiling.Store(0)
+	}
 	s.progress.due.Store(false)
 	row := s.row
-	row.State = state
+	row.State, row.Ceiling = state, 0
 	row.LSN = max(row.LSN, lsn.End(s.progress.confirmed.Load()))
+	if state == checkpoint.Drained {
+		row.Ceiling = max(row.LSN, s.horizons.end()) + drainLead
+	}
 	if committed := s.progress.commitTime.Load(); committed != 0 {
 		row.CommitTime = time.UnixMicro(committed)
 	}
@@ -98,6 +134,10 @@ func (s *saver) save(ctx context.Context, state checkpoint.State) error {
 	if err == nil {
 		s.row = row
 		s.recovered()
+		if row.Ceiling != 0 && !s.progress.drained() {
+			s.log.Info("drained: the server can be stopped", zap.Stringer("lsn", row.LSN), zap.Stringer("ceiling", row.Ceiling))
+		}
+		s.progress.ceiling.Store(uint64(row.Ceiling))
 		s.release(row.LSN, row.ProducerID)
 		return nil
 	}

@@ -42,6 +42,9 @@ const (
 
 func (p *progress) status(slot slotView, now time.Time) Status {
 	state, since, reason := p.now()
+	if state == Streaming && p.drained() {
+		state = Drained
+	}
 	s := Status{
 		State: state, Since: since, Reason: reason,
 		Slot:          slot.name,
@@ -63,14 +66,14 @@ func (p *progress) status(slot slotView, now time.Time) Status {
 }
 
 func (p *progress) live(state State, now time.Time) bool {
-	return state != Streaming && state != Halted && state != Paused || now.Sub(time.Unix(0, p.turned.Load())) < deadAfter
+	return state != Streaming && state != Drained && state != Halted && state != Paused || now.Sub(time.Unix(0, p.turned.Load())) < deadAfter
 }
 
 func (p *progress) ready(state State, reason string, now time.Time) bool {
 	switch state {
 	case Standby:
 		return true
-	case Streaming:
+	case Streaming, Drained:
 		waiting := p.messages.Load() > 0 && now.Sub(time.Unix(0, p.acked.Load())) > stuckAfter
 		return p.live(state, now) && reason == "" && !waiting
 	}

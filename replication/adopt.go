@@ -81,6 +81,9 @@ func (s *setup) adopt(ctx context.Context, o AdoptOptions) error {
 	}
 	if before := s.found.row; before != nil && before.SystemID != row.SystemID {
 		s.changed("row of slot %s in walrelay.checkpoint was written on system %s and is now of system %s", s.Slot, before.SystemID, row.SystemID)
+		if before.State != checkpoint.Drained {
+			s.o.Report(Step{Text: "the relay was not drained on that system (walrelay drain), so that events may be missing: look with walrelay verify"})
+		}
 	}
 	if before := s.found.row; before != nil && before.KafkaClusterID != row.KafkaClusterID {
 		s.changed("row of slot %s in walrelay.checkpoint no longer belongs to Kafka cluster %s", s.Slot, before.KafkaClusterID)

@@ -38,6 +38,7 @@ func TestDecide(t *testing.T) {
 		{"nothing", found{}, created, created},
 		{"all", found{row(checkpoint.Ready), publication, slot()}, kept, kept},
 		{"all, stopped cleanly", found{row(checkpoint.Clean), publication, slot()}, kept, kept},
+		{"all, drained", found{row(checkpoint.Drained), publication, slot()}, kept, kept},
 
 		{"only the publication", found{nil, publication, nil}, "walrelay init", created},
 		{"only the slot", found{nil, nil, slot()}, "pg_drop_replication_slot('s')", "pg_drop_replication_slot('s')"},

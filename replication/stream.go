@@ -108,7 +108,7 @@ func (s *Stream) Next(until time.Time) (Frame, bool, error) {
 		switch m.kind {
 		case 'd': // CopyData
 			return frame(m)
-		case 'c': // CopyDone
+		case 'c', 'C': // CopyDone; CommandComplete without it, of a server that stops and has nothing left to be confirmed
 			return Frame{}, false, errClosedByServer
 		default:
 			return Frame{}, false, &WireError{Type: m.kind, Reason: "not expected in the stream"}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/walrelay/walrelay/checkpoint"
 	"github.com/walrelay/walrelay/lsn"
+	"github.com/walrelay/walrelay/replication"
 )
 
 // outcomeWait is how long a command waits for the relay to answer; it looks every two seconds.
@@ -52,6 +53,21 @@ became of it.`,
 	})
 }
 
+func (p *program) drainCommand() *cobra.Command {
+	return p.requestCommand(checkpoint.Drain, &cobra.Command{
+		Use:   "drain --reason text",
+		Short: "Before the server is stopped for good: publish everything, and leave the slot nothing to send",
+		Long: `Ask the running relay to publish everything and to bring the slot to the end of the log, as pg_upgrade of Postgres 17 and
+later demands. Stop the applications first. It returns when that is done; exit code 0 means drained. Then stop the server
+while the relay goes on running: it confirms what the server writes until it is down. What is committed in between is
+published as ever.
+
+After a restart of the same server the relay goes on by itself. After an upgrade the system identifier is another one:
+stop the relay, run walrelay slot adopt, and start it again. walrelay resume ends a drain that is not wanted any more.`,
+		Args: noArguments,
+	})
+}
+
 // requestCommand gives a command that writes a request its flag and its work.
 func (p *program) requestCommand(kind checkpoint.RequestKind, cmd *cobra.Command) *cobra.Command {
 	var reason string
@@ -81,7 +97,7 @@ func (p *program) requestCommand(kind checkpoint.RequestKind, cmd *cobra.Command
 	return cmd
 }
 
-// request writes a request and waits a while for what becomes of it.
+// request writes a request and waits for what becomes of it: a while, or for a drain as long as a relay is there.
 func (p *program) request(ctx context.Context, conn *pgx.Conn, slot string, kind checkpoint.RequestKind, event, reason string) error {
 	id, err := checkpoint.Ask(ctx, conn, slot, kind, event, reason)
 	if err != nil {
@@ -99,10 +115,25 @@ func (p *program) request(ctx context.Context, conn *pgx.Conn, slot string, kind
 			_, err = fmt.Fprintln(p.out, outcome)
 			return err
 		}
+		if kind == checkpoint.Drain {
+			holder, err := replication.Holder(ctx, conn, slot)
+			if err != nil {
+				return err
+			}
+			if holder != "" {
+				deadline = time.Now().Add(outcomeWait)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-ticker.C:
+		}
+	}
+	if kind == checkpoint.Drain {
+		return &replication.SetupError{
+			Problem: fmt.Sprintf("asked (request %d), but no relay of slot %s runs, so that it is not drained", id, slot),
+			Remedy:  "start walrelay run, which drains first, and wait until its status says drained",
 		}
 	}
 	_, err = fmt.Fprintf(p.out, "asked (request %d); no relay of slot %s has done it yet\n", id, slot)

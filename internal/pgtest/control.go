@@ -44,7 +44,13 @@ func (s *Server) startOnFreePort(ctx context.Context) error {
 
 // Start starts a server that was stopped or killed, on the same port and data, and waits until it answers. With ctx
 // ended before that, the server is killed. A server that runs is left as it is.
-func (s *Server) Start(ctx context.Context) error {
+func (s *Server) Start(ctx context.Context) error { return s.start(ctx) }
+
+// StartForUpgrade is Start in the mode in which pg_upgrade starts a server (postgres -b): superusers only, no autovacuum,
+// and the functions that it asks its questions with.
+func (s *Server) StartForUpgrade(ctx context.Context) error { return s.start(ctx, "-b") }
+
+func (s *Server) start(ctx context.Context, args ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running() {
@@ -67,7 +73,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start postgres: %w", err)
 	}
-	cmd := exec.Command(filepath.Join(s.bin, "bin", "postgres"), "-D", s.dir)
+	cmd := exec.Command(filepath.Join(s.bin, "bin", "postgres"), append([]string{"-D", s.dir}, args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC")
 	s.account.run(cmd)
