@@ -163,7 +163,7 @@ func checkPages(t *testing.T, w *walrelay) {
 		"/readyz":  {"ok\n"},
 		"/status":  {`"state": "streaming"`, `"slot": "walrelay_test_`, `"ready": true`},
 		"/metrics": {"\nwalrelay_events_total{table=\"public.outbox\"} 4\n", "\nwalrelay_event_bytes_total{", "\nwalrelay_published_total{topic=\"outbox.event.first\"} 4\n",
-			"\nwalrelay_lag_bytes ", "\nwalrelay_lag_seconds 0\n", "\nwalrelay_in_flight_messages 0\n",
+			"\nwalrelay_lag_bytes{position=\"slot\"} ", "\nwalrelay_oldest_unconfirmed_seconds 0\n", "\nwalrelay_in_flight_messages 0\n",
 			"\nwalrelay_errors_total{class=\"kafka\"} 0\n", "\nwalrelay_reconnects_total 0\n", "\nwalrelay_ready 1\n"},
 	} {
 		await(t, path, func() error {

@@ -53,3 +53,27 @@ func (p *Producer) Stats() Stats {
 	}
 	return s
 }
+
+// Plus adds the counts of two producers. What is in flight and in use is that of other, the later one.
+func (s Stats) Plus(other Stats) Stats {
+	sum := other
+	sum.Batches += s.Batches
+	sum.Records += s.Records
+	sum.Bytes += s.Bytes
+	sum.Requests += s.Requests
+	sum.Resent += s.Resent
+	sum.Suppressed += s.Suppressed
+	sum.Retries.Leader += s.Retries.Leader
+	sum.Retries.Replicas += s.Retries.Replicas
+	sum.Retries.Timeout += s.Retries.Timeout
+	sum.Retries.Connection += s.Retries.Connection
+	sum.Retries.Other += s.Retries.Other
+	sum.Splits += s.Splits
+	sum.Connections += s.Connections
+	sum.MetadataRefreshes += s.MetadataRefreshes
+	sum.LeaderChanges += s.LeaderChanges
+	sum.PartitionChanges += s.PartitionChanges
+	sum.TopicsCreated += s.TopicsCreated
+	sum.ThrottleMillis += s.ThrottleMillis
+	return sum
+}

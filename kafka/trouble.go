@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,11 @@ const (
 	// KindBlocked: a partition gets nothing through, for lack of a leader, of replicas or of an answer.
 	KindBlocked Kind = "blocked"
 )
+
+// Kinds are all kinds of trouble, the gravest first.
+func Kinds() []Kind {
+	return []Kind{KindRecordTooLarge, KindRecordRefused, KindTopicForbidden, KindTopicMissing, KindUnreachable, KindSession, KindBlocked}
+}
 
 // blockedAfter is how long a partition may fail before that is worth telling: leaders move all the time.
 const blockedAfter = 3 * time.Second
@@ -91,15 +97,7 @@ func (p *Producer) Trouble() (Trouble, bool) {
 	return worst, worst.Kind != ""
 }
 
-func gravity(k Kind) int {
-	order := [...]Kind{KindRecordTooLarge, KindRecordRefused, KindTopicForbidden, KindTopicMissing, KindUnreachable, KindSession}
-	for i := range order {
-		if order[i] == k {
-			return i
-		}
-	}
-	return len(order)
-}
+func gravity(k Kind) int { return slices.Index(Kinds(), k) }
 
 var errNoAnswer = errors.New("no answer yet")
 

@@ -106,6 +106,7 @@ func (s *saver) lookNow(ctx context.Context, interval time.Duration) error {
 		return nil
 	}
 	if m.Fingerprint != s.row.Publication {
+		s.progress.publicationChanged.Store(true)
 		return fmt.Errorf("the publication or an outbox table was changed: %w", errHistory)
 	}
 	s.horizons.add(m)

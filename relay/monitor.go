@@ -9,17 +9,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/lsn"
+	"github.com/walrelay/walrelay/replication"
 )
 
 // monitorInterval is how often the server is asked about the slot.
 const monitorInterval = 10 * time.Second
-
-// slotView is what the server says of the slot.
-type slotView struct {
-	name     string
-	walEnd   uint64 // end of the server's log
-	retained uint64 // bytes of log kept for the slot
-}
 
 // monitor looks at the slot from outside and hears what people ask for, over a connection of its own. A server that
 // does not answer it shows in the stream as well, so it only waits. It ends the run when the relay must not go on.
@@ -68,22 +62,26 @@ func (r *Relay) attend(ctx context.Context, conn **pgx.Conn, looked *time.Time) 
 	return r.look(ctx, *conn)
 }
 
+// look asks the server about the slot.
 func (r *Relay) look(ctx context.Context, conn *pgx.Conn) error {
-	var end, standbyNames string
-	view := slotView{name: r.cfg.Postgres.Slot}
-	err := conn.QueryRow(ctx, `SELECT pg_current_wal_lsn()::text, coalesce(pg_current_wal_lsn() - restart_lsn, 0)::bigint,
-		current_setting('synchronous_standby_names')
-		FROM pg_replication_slots WHERE slot_name = $1`, view.name).Scan(&end, &view.retained, &standbyNames)
+	name := r.cfg.Postgres.Slot
+	watch, err := replication.WatchSlot(ctx, conn, name)
 	if err != nil {
 		return err
 	}
-	if err := r.notSynchronous(standbyNames); err != nil {
+	if err := r.notSynchronous(watch.SynchronousStandbyNames); err != nil {
 		return err
 	}
-	position, err := lsn.ParseEnd(end)
-	view.walEnd = uint64(position)
-	r.slot.Store(&view)
-	return err
+	now := time.Now()
+	r.clock.add(uint64(watch.End), now)
+	var age time.Duration
+	if watch.Slot != nil {
+		if restart, err := lsn.ParseEnd(watch.Slot.RestartLSN); err == nil {
+			age = r.clock.age(uint64(restart), now)
+		}
+	}
+	r.slot.Store(&slotView{name: name, watch: watch, status: slotStatus(watch, now, age)})
+	return nil
 }
 
 // connectSQL opens an ordinary connection under our name.

@@ -54,14 +54,18 @@ type progress struct {
 	skips         atomic.Uint64 // written by the reader
 	deadLetters   atomic.Uint64 // written by the reader
 	held          atomic.Bool   // written by the reader: it waits for something, and has set state and reason itself
+	saveFailing   atomic.Int64  // written by the saver: unix nanoseconds since when the row cannot be written; 0: it can
+
+	publicationChanged atomic.Bool // written by the saver: see horizon.go
 
 	senderWarned atomic.Bool // written by the reader
 
 	mu        sync.Mutex
 	state     State
 	since     time.Time
-	reason    string // of Halted and of trouble, for people
-	clusterID string // Kafka's, once known; of the row before that
+	reason    string     // of Halted and of trouble, for people
+	clusterID string     // Kafka's, once known; of the row before that
+	kind      kafka.Kind // of what keeps records from getting through
 }
 
 func newProgress(log *zap.Logger) *progress {
@@ -142,10 +146,12 @@ func (p *progress) begin(row checkpoint.Row) {
 	p.receivedEnd.Store(0)
 	p.due.Store(false)
 	p.held.Store(false)
+	p.saveFailing.Store(0)
+	p.publicationChanged.Store(false)
 	p.knownProducer.Store(row.ProducerID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.clusterID = row.KafkaClusterID
+	p.clusterID, p.kind = row.KafkaClusterID, ""
 }
 
 // admit tells whether the first message may go: the cluster is the row's, and the row has the producer's id. It
@@ -181,6 +187,9 @@ func (p *progress) cluster() string {
 // note takes over what the producer says is wrong. A topic or a record that halts is a state of the relay;
 // brokers that do not answer are a reason not to be ready.
 func (p *progress) note(trouble kafka.Trouble, ok bool) {
+	p.mu.Lock()
+	p.kind = trouble.Kind
+	p.mu.Unlock()
 	state, _, reason := p.now()
 	switch {
 	case p.held.Load() || state != Streaming && state != Halted:
@@ -191,6 +200,13 @@ func (p *progress) note(trouble kafka.Trouble, ok bool) {
 	case state == Halted || reason != "":
 		p.become(Streaming, "")
 	}
+}
+
+// trouble is the kind of what keeps records from getting through; empty: nothing.
+func (p *progress) trouble() kafka.Kind {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kind
 }
 
 // troubleText names place, cause and remedy. The cause is left out while nothing is halted, since it changes

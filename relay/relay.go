@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -20,6 +19,8 @@ type Relay struct {
 	progress *progress
 	orders   *orders
 	types    map[uint32]replication.Type // that were looked up, by oid
+	clock    logClock
+	produced produced
 
 	slot    atomic.Pointer[slotView]           // written by the monitor
 	current atomic.Pointer[replication.Stream] // the stream to wake
@@ -41,12 +42,9 @@ func New(cfg Config, log *zap.Logger, registry prometheus.Registerer) *Relay {
 	}
 	r.slot.Store(&slotView{name: r.cfg.Postgres.Slot})
 	r.cfg.Kafka.OnBatch = r.metrics.acknowledged
-	registry.MustRegister(newGauges(r.Status))
+	registry.MustRegister(newGauges(r.Status, r.produced.stats))
 	return r
 }
-
-// Status is what the relay says of itself now. Any goroutine may ask.
-func (r *Relay) Status() Status { return r.progress.status(*r.slot.Load(), time.Now()) }
 
 // Run relays until ctx ends; then it waits for the last acknowledgements, saves, tells Postgres and returns
 // nil. An error needs a person: *StopError, *replication.SetupError, or a refused password at the first

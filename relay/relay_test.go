@@ -80,9 +80,15 @@ type running struct {
 
 func (w *world) start(cfg Config) *running {
 	w.t.Helper()
+	return w.startWith(cfg, prometheus.NewRegistry())
+}
+
+// startWith is start with a registry to look into.
+func (w *world) startWith(cfg Config, registry *prometheus.Registry) *running {
+	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{t: w.t, stop: cancel, done: make(chan error, 1)}
-	r.Relay = New(cfg, zaptest.NewLogger(w.t, zaptest.Level(zap.InfoLevel)), prometheus.NewRegistry())
+	r.Relay = New(cfg, zaptest.NewLogger(w.t, zaptest.Level(zap.InfoLevel)), registry)
 	go func() { r.done <- r.Run(ctx) }()
 	w.t.Cleanup(func() {
 		cancel()

@@ -56,6 +56,7 @@ func (r *Relay) run(ctx context.Context) error {
 	row.Epoch, row.Timeline = epoch, system.Timeline
 	r.progress.begin(row)
 	producer := kafka.New(settings, r.log)
+	r.produced.begin(producer)
 	saver := &saver{
 		store: store, row: row, producerID: producer.ProducerID, progress: r.progress, metrics: r.metrics, log: r.log,
 		interval: r.cfg.SaveInterval, ahead: base.ahead, wake: r.wake, uncertain: uncertain,

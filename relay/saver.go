@@ -133,6 +133,7 @@ func (s *saver) save(ctx context.Context, state checkpoint.State) error {
 	err := s.store.Save(ctx, row)
 	if err == nil {
 		s.row = row
+		s.metrics.saves.Inc()
 		s.recovered()
 		if row.Ceiling != 0 && !s.progress.drained() {
 			s.log.Info("drained: the server can be stopped", zap.Stringer("lsn", row.LSN), zap.Stringer("ceiling", row.Ceiling))
@@ -183,6 +184,7 @@ func (s *saver) failed(err error) {
 	s.metrics.failed("checkpoint")
 	if s.failing.IsZero() {
 		s.failing = time.Now()
+		s.progress.saveFailing.Store(s.failing.UnixNano())
 		s.log.Warn("checkpoint row cannot be saved; positions are held back for a while", zap.Error(err))
 	}
 }
@@ -191,5 +193,6 @@ func (s *saver) recovered() {
 	if !s.failing.IsZero() {
 		s.log.Info("checkpoint row is saved again")
 		s.failing = time.Time{}
+		s.progress.saveFailing.Store(0)
 	}
 }

@@ -3,6 +3,7 @@ package relay
 import (
 	"time"
 
+	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/lsn"
 )
 
@@ -26,10 +27,34 @@ type Status struct {
 	LagBytes uint64 `json:"lag_bytes"`
 	// LagSeconds is the age of the oldest unacknowledged transaction.
 	LagSeconds float64 `json:"lag_seconds"`
+	// Lag is how far each position is behind the server's end of log.
+	Lag []Lag `json:"lag"`
 	// InFlight is the number of messages that the producer has and Kafka has not acknowledged.
 	InFlight int64 `json:"in_flight"`
 	// RetainedBytes is the log that the slot makes the server keep.
 	RetainedBytes uint64 `json:"retained_bytes"`
+	// UnsavedSeconds is for how long the checkpoint row could not be written; 0 while it can.
+	UnsavedSeconds float64 `json:"unsaved_seconds"`
+	// PublicationChanged: rows may have been inserted that are not in the stream.
+	PublicationChanged bool `json:"publication_changed"`
+	// Trouble is the kind of what keeps records from getting through to Kafka; empty: nothing.
+	Trouble kafka.Kind `json:"kafka_trouble,omitempty"`
+	// DeadLetters and Skipped count events that were not published as they are.
+	DeadLetters uint64 `json:"dead_letters"`
+	Skipped     uint64 `json:"skipped"`
+	// Server is what the server says of the slot; null before the first look.
+	Server *SlotStatus `json:"server"`
+	// Topics is what was published since the start.
+	Topics []TopicStatus `json:"topics"`
+}
+
+// Lag is how far a position is behind the server's end of log: received, confirmed and saved as in Status, and slot, which
+// the server itself has. Positions without events of ours are saved only now and then, so that saved and slot may stay up
+// to 16 MiB behind an idle outbox.
+type Lag struct {
+	Position string  `json:"position"`
+	Bytes    uint64  `json:"bytes"`
+	Seconds  float64 `json:"seconds"`
 }
 
 const (
@@ -40,29 +65,72 @@ const (
 	stuckAfter = 30 * time.Second
 )
 
-func (p *progress) status(slot slotView, now time.Time) Status {
+// Status is what the relay says of itself now. Any goroutine may ask.
+func (r *Relay) Status() Status {
+	now := time.Now()
+	view := *r.slot.Load()
+	s := r.progress.status(now)
+	s.Slot = view.name
+	s.Server = view.status
+	end := s.received
+	if view.watch != nil {
+		end = max(end, uint64(view.watch.End))
+		s.RetainedBytes = uint64(max(0, view.watch.Retained))
+	}
+	s.Lag = r.lags(end, s, view)
+	s.LagBytes = s.Lag[1].Bytes
+	s.Topics = r.metrics.topics.list()
+	return s.Status
+}
+
+// positions is a Status with the numbers that its texts are made of.
+type positions struct {
+	Status
+	received, confirmed, saved uint64
+}
+
+func (p *progress) status(now time.Time) positions {
 	state, since, reason := p.now()
 	if state == Streaming && p.drained() {
 		state = Drained
 	}
-	s := Status{
+	s := positions{received: p.receivedEnd.Load(), confirmed: p.confirmed.Load(), saved: p.saved.Load()}
+	s.Status = Status{
 		State: state, Since: since, Reason: reason,
-		Slot:          slot.name,
-		Received:      lsn.End(p.receivedEnd.Load()).String(),
-		Confirmed:     lsn.End(p.confirmed.Load()).String(),
-		Saved:         lsn.End(p.saved.Load()).String(),
-		InFlight:      p.messages.Load(),
-		RetainedBytes: slot.retained,
-		Live:          p.live(state, now),
-		Ready:         p.ready(state, reason, now),
-	}
-	if end := max(slot.walEnd, p.receivedEnd.Load()); end > p.confirmed.Load() && p.confirmed.Load() > 0 {
-		s.LagBytes = end - p.confirmed.Load()
+		Received:           lsn.End(s.received).String(),
+		Confirmed:          lsn.End(s.confirmed).String(),
+		Saved:              lsn.End(s.saved).String(),
+		InFlight:           p.messages.Load(),
+		PublicationChanged: p.publicationChanged.Load(),
+		Trouble:            p.trouble(),
+		DeadLetters:        p.deadLetters.Load(),
+		Skipped:            p.skips.Load(),
+		Live:               p.live(state, now),
+		Ready:              p.ready(state, reason, now),
 	}
 	if oldest := p.oldest.Load(); oldest != 0 {
 		s.LagSeconds = max(0, now.Sub(time.UnixMicro(oldest)).Seconds())
 	}
+	if failing := p.saveFailing.Load(); failing != 0 {
+		s.UnsavedSeconds = max(0, now.Sub(time.Unix(0, failing)).Seconds())
+	}
 	return s
+}
+
+// lags are in the order received, confirmed, saved, slot. What is not known yet is behind nothing.
+func (r *Relay) lags(end uint64, s positions, view slotView) []Lag {
+	now := time.Now()
+	lag := func(name string, position uint64) Lag {
+		if position == 0 || position >= end {
+			return Lag{Position: name}
+		}
+		return Lag{Position: name, Bytes: end - position, Seconds: r.clock.age(position, now).Seconds()}
+	}
+	slot := uint64(0)
+	if w := view.watch; w != nil && w.Unconfirmed > 0 {
+		slot = uint64(w.End) - uint64(w.Unconfirmed)
+	}
+	return []Lag{lag("received", s.received), lag("confirmed", s.confirmed), lag("saved", s.saved), lag("slot", slot)}
 }
 
 func (p *progress) live(state State, now time.Time) bool {

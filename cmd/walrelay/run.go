@@ -48,6 +48,8 @@ func (p *program) run(ctx context.Context, c config.Config) error {
 
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	b := thisBuild()
+	registry.MustRegister(relay.BuildInfo(b.Version, b.Commit, b.Go))
 	r := relay.New(settings, log, registry)
 	ctx, stopListening := p.untilSignal(ctx, log)
 	defer stopListening()
