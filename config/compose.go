@@ -33,6 +33,8 @@ func (v *validation) all() relay.Config {
 		Ignore:       c.Ignore,
 		SaveInterval: c.Checkpoint.SaveInterval,
 		DrainTimeout: c.DrainTimeout,
+		WaitStopped:  c.OnStop == "wait",
+		SlotWatch:    relay.SlotWatch{Warn: int64(c.SlotWatch.WarnBytes), Unready: int64(c.SlotWatch.UnreadyBytes)},
 	}
 	if c.OnPoison == "dead_letter" {
 		composed.DeadLetterTopic = c.DeadLetterTopic

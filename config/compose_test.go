@@ -51,6 +51,8 @@ kafka:
   topics: {create: true, partitions: 11, replication_factor: 12, wait: 13s, config: {retention.ms: 1}}
 checkpoint: {save_interval: 14s}
 drain_timeout: 15s
+on_stop: wait
+slot_watch: {warn_bytes: 1GiB, unready_bytes: 2GiB}
 `)})
 	got, err := c.Relay()
 	if err != nil {
@@ -75,6 +77,8 @@ drain_timeout: 15s
 		},
 		Ignore:       []string{"sales.audit"},
 		SaveInterval: 14 * time.Second,
+		SlotWatch:    relay.SlotWatch{Warn: 1 << 30, Unready: 2 << 30},
+		WaitStopped:  true,
 		DrainTimeout: 15 * time.Second,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

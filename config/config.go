@@ -5,6 +5,7 @@ import (
 
 	"github.com/walrelay/walrelay/admin"
 	"github.com/walrelay/walrelay/kafka"
+	"github.com/walrelay/walrelay/relay"
 	"github.com/walrelay/walrelay/replication"
 	"github.com/walrelay/walrelay/router"
 )
@@ -33,6 +34,11 @@ type Config struct {
 	Log Log `yaml:"log"`
 	// Checkpoint is the row in walrelay.checkpoint that says how far the relay has come.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
+	// SlotWatch is how much log the slot may keep on the server before walrelay says so.
+	SlotWatch SlotWatch `yaml:"slot_watch"`
+	// OnStop is what becomes of walrelay run when a person is needed: exit, with code 3, or wait, which keeps the pages and
+	// metrics, unready, and begins anew every 30s until the remedy was applied.
+	OnStop string `yaml:"on_stop"`
 	// OnPoison is what becomes of an event that can never be published as it is (too large, an illegal topic name, no
 	// aggregate type): halt, so that nothing overtakes it until a person has skipped or mended it, or dead_letter, which
 	// publishes it to dead_letter_topic and goes on: the order of its key is given up then.
@@ -190,6 +196,15 @@ type Checkpoint struct {
 	SaveInterval time.Duration `yaml:"save_interval"`
 }
 
+// SlotWatch is the section slot_watch.
+type SlotWatch struct {
+	// WarnBytes is the most that is kept without a word in the log, the status and the metric walrelay_slot_watch. Where
+	// max_slot_wal_keep_size sets a limit, half of it is the same.
+	WarnBytes Size `yaml:"warn_bytes"`
+	// UnreadyBytes is the most that is kept before /readyz fails as well. Four fifths of max_slot_wal_keep_size are the same.
+	UnreadyBytes Size `yaml:"unready_bytes"`
+}
+
 // Default is the configuration without any source. It lacks only postgres.url and kafka.brokers.
 func Default() Config {
 	return Config{
@@ -215,6 +230,8 @@ func Default() Config {
 		HTTP:       admin.Config{Listen: admin.DefaultListen},
 		Log:        Log{Level: "info", Format: "auto"},
 		Checkpoint: Checkpoint{SaveInterval: time.Second},
+		SlotWatch:  SlotWatch{WarnBytes: relay.DefaultSlotWarn, UnreadyBytes: relay.DefaultSlotUnready},
+		OnStop:     "exit",
 		OnPoison:   "halt",
 
 		DeadLetterTopic: "walrelay.dead-letter",

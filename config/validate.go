@@ -40,6 +40,10 @@ func (v *validation) values() {
 	v.tables()
 	v.messages()
 	v.http()
+	v.oneOf("on_stop", v.config.OnStop, "exit", "wait")
+	if w := v.config.SlotWatch; w.WarnBytes < 1<<20 || w.UnreadyBytes < w.WarnBytes {
+		v.wrong("slot_watch.warn_bytes", "want 1MiB to slot_watch.unready_bytes")
+	}
 	v.oneOf("on_poison", v.config.OnPoison, "halt", "dead_letter")
 	if !kafka.LegalTopicName(v.config.DeadLetterTopic) {
 		v.wrong("dead_letter_topic", "want 1 to 249 letters, digits, dots, underscores and hyphens")

@@ -72,6 +72,8 @@ func TestValidate(t *testing.T) {
 		{func(c *Config) { c.HTTP.Listen = "" }, `http.listen: want host:port`},
 		{func(c *Config) { c.Log.Level = "loud" }, `log.level = "loud": want debug, info, warn or error`},
 		{func(c *Config) { c.Log.Format = "text" }, `log.format = "text": want auto, json or console`},
+		{func(c *Config) { c.OnStop = "restart" }, `on_stop = "restart": want exit or wait`},
+		{func(c *Config) { c.SlotWatch.WarnBytes = 1 << 40 }, `slot_watch.warn_bytes = "1024GiB": want 1MiB to slot_watch.unready_bytes`},
 		{func(c *Config) { c.Checkpoint.SaveInterval = time.Hour }, `checkpoint.save_interval = "1h0m0s": want 100ms to 1m`},
 		{func(c *Config) { c.DrainTimeout = 0 }, `drain_timeout = "0s": want 1s to 10m`},
 	} {

@@ -44,6 +44,11 @@ type Config struct {
 	// DeadLetterTopic takes events that can never be published as they are (on_poison: dead_letter); the order of their
 	// key is given up. Empty: such an event halts the relay.
 	DeadLetterTopic string
+	// WaitStopped keeps Run from returning what needs a person: it begins anew every half a minute, which heals where the
+	// remedy was applied.
+	WaitStopped bool
+	// SlotWatch tells when the log that the slot keeps is too much.
+	SlotWatch SlotWatch
 	// SaveInterval is how often the checkpoint row is written at most. Default 1 s.
 	SaveInterval time.Duration
 	// DrainTimeout bounds the wait for acknowledgements at shutdown. Default 10 s.
@@ -64,6 +69,12 @@ func (c Config) withDefaults() Config {
 	c.Postgres.Messages = c.Messages != nil
 	if len(c.Tables) == 0 && c.Messages == nil {
 		c.Tables = []Table{{Name: replication.DefaultTable}}
+	}
+	if c.SlotWatch.Warn == 0 {
+		c.SlotWatch.Warn = DefaultSlotWarn
+	}
+	if c.SlotWatch.Unready == 0 {
+		c.SlotWatch.Unready = DefaultSlotUnready
 	}
 	if c.MaxMessages == 0 {
 		c.MaxMessages = 1_000_000

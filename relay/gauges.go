@@ -33,6 +33,7 @@ var gaugeList = []gauge{
 	{"kafka_trouble", "1 for the kind of trouble that keeps records from getting through; the gravest alone.", []string{"kind"}},
 	{"publication_ok", "0 when the publication, or an outbox table in it, was changed so that rows may not be in the stream.", nil},
 	{"checkpoint_unsaved_seconds", "For how long the checkpoint row could not be written; 0 while it can.", nil},
+	{"restart_needed", "1 when the configuration was changed and reloaded, and not all of it can take effect without a restart.", nil},
 	{"dead_letters_total", "Events that went to the dead-letter topic.", nil},
 	{"events_skipped_total", "Events that a person had left out.", nil},
 	{"retries_total", "Batches that were sent again, by cause: leader (moved, or none), replicas (too few in sync), timeout (of the followers), connection (lost, or no answer), other.", []string{"cause"}},
@@ -40,6 +41,7 @@ var gaugeList = []gauge{
 	{"kafka_requests_total", "Produce requests that were sent.", nil},
 	{"kafka_throttled_seconds_total", "For how long brokers throttled this client.", nil},
 	{"slot_checked_timestamp_seconds", "When the server was last asked about the slot; what the slot_ metrics say is of that time.", nil},
+	{"slot_watch", "1 for the level of danger that the slot is in: ok, warn (at half of max_slot_wal_keep_size, or slot_watch.warn_bytes), unready (at four fifths, or slot_watch.unready_bytes).", []string{"level"}},
 	{"slot_wal_status", "1 for the slot's wal_status, or for missing.", []string{"status"}},
 	{"slot_invalidated", "1 with the reason for which the slot can never be used again; absent while it can (Postgres 17 and later).", []string{"reason"}},
 	{"slot_active", "1 when somebody streams from the slot.", nil},
@@ -97,6 +99,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 	}
 	to.gauge("publication_ok", number(!s.PublicationChanged))
 	to.gauge("checkpoint_unsaved_seconds", s.UnsavedSeconds)
+	to.gauge("restart_needed", number(s.RestartNeeded))
 	to.counter("dead_letters_total", float64(s.DeadLetters))
 	to.counter("events_skipped_total", float64(s.Skipped))
 	to.produced(stats)
@@ -133,6 +136,9 @@ func (to exposition) produced(stats producerStats) {
 
 func (to exposition) slot(s *SlotStatus) {
 	to.gauge("slot_checked_timestamp_seconds", float64(s.At.UnixMilli())/1000)
+	for _, level := range slotLevels {
+		to.gauge("slot_watch", number(level == s.Finding.Level), string(level))
+	}
 	for _, status := range walStatuses {
 		to.gauge("slot_wal_status", number(status == s.WALStatus), status)
 	}

@@ -80,7 +80,10 @@ func (r *Relay) look(ctx context.Context, conn *pgx.Conn) error {
 			age = r.clock.age(uint64(restart), now)
 		}
 	}
-	r.slot.Store(&slotView{name: name, watch: watch, status: slotStatus(watch, now, age)})
+	status := slotStatus(watch, now, age)
+	status.Finding = r.cfg.SlotWatch.Judge(name, watch)
+	r.watched(r.slot.Load().finding(), status.Finding)
+	r.slot.Store(&slotView{name: name, watch: watch, status: status})
 	return nil
 }
 

@@ -56,6 +56,7 @@ type progress struct {
 	held          atomic.Bool   // written by the reader: it waits for something, and has set state and reason itself
 	saveFailing   atomic.Int64  // written by the saver: unix nanoseconds since when the row cannot be written; 0: it can
 
+	restartNeeded      atomic.Bool // set by the caller of Run
 	publicationChanged atomic.Bool // written by the saver: see horizon.go
 
 	senderWarned atomic.Bool // written by the reader

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -46,6 +47,10 @@ func New(cfg Config, log *zap.Logger, registry prometheus.Registerer) *Relay {
 	return r
 }
 
+// NeedRestart says whether the configuration that Run was begun with is older than the one there is. Any goroutine may
+// call it.
+func (r *Relay) NeedRestart(needed bool) { r.progress.restartNeeded.Store(needed) }
+
 // Run relays until ctx ends; then it waits for the last acknowledgements, saves, tells Postgres and returns
 // nil. An error needs a person: *StopError, *replication.SetupError, or a refused password at the first
 // start. Everything else, on either side, is tried again without limit, since the slot keeps the log.
@@ -60,12 +65,31 @@ func (r *Relay) Run(ctx context.Context) error {
 		case errors.Is(err, errAdopted):
 			continue
 		case r.final(err):
-			r.progress.become(Stopped, err.Error())
-			return err
+			if !r.stopped(ctx, err) {
+				return err
+			}
+			continue
 		}
 		r.failed(err)
 		pace.wait(ctx)
 	}
+}
+
+// stoppedRetry is how often a stopped relay begins anew.
+const stoppedRetry = 30 * time.Second
+
+// stopped takes note of what needs a person. It tells whether to begin anew, and has waited then.
+func (r *Relay) stopped(ctx context.Context, err error) bool {
+	text := oneLine(err).Error()
+	if state, _, reason := r.progress.now(); r.cfg.WaitStopped && (state != Stopped || reason != text) {
+		r.log.Error("relay is stopped until a person has acted; it tries again every "+stoppedRetry.String(), zap.String("error", text))
+	}
+	r.metrics.failed(classOf(err))
+	r.progress.become(Stopped, text)
+	if r.cfg.WaitStopped {
+		pause(ctx, stoppedRetry)
+	}
+	return r.cfg.WaitStopped
 }
 
 // final tells whether err needs a person. Once a stream was had, errors of the connection itself are a

@@ -42,6 +42,16 @@ type SlotStatus struct {
 	Decoding replication.Decoding `json:"decoding"`
 	// Pins are the oldest write transactions, which keep the log whatever is confirmed.
 	Pins []replication.Pin `json:"pins"`
+	// Finding is how much in danger the slot is, and what to do.
+	Finding SlotFinding `json:"finding"`
+}
+
+// finding is the level of the last look; empty before the first.
+func (v *slotView) finding() SlotFinding {
+	if v.status == nil {
+		return SlotFinding{}
+	}
+	return v.status.Finding
 }
 
 // missing is the WALStatus of a slot that does not exist.

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"strings"
 	"time"
 
 	"github.com/walrelay/walrelay/kafka"
@@ -14,8 +15,10 @@ type Status struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason,omitempty"`
 	// Live: the loop turns. Ready: it streams and is caught up or advancing, or waits as hot standby.
-	Live  bool `json:"live"`
-	Ready bool `json:"ready"`
+	// Unready is why it is not ready.
+	Live    bool   `json:"live"`
+	Ready   bool   `json:"ready"`
+	Unready string `json:"unready,omitempty"`
 	// Slot is the slot's name.
 	Slot string `json:"slot"`
 	// Received, Confirmed and Saved are positions of the log: read on this connection, acknowledged by
@@ -35,6 +38,8 @@ type Status struct {
 	RetainedBytes uint64 `json:"retained_bytes"`
 	// UnsavedSeconds is for how long the checkpoint row could not be written; 0 while it can.
 	UnsavedSeconds float64 `json:"unsaved_seconds"`
+	// RestartNeeded: the configuration was changed, and takes effect with a restart only.
+	RestartNeeded bool `json:"restart_needed"`
 	// PublicationChanged: rows may have been inserted that are not in the stream.
 	PublicationChanged bool `json:"publication_changed"`
 	// Trouble is the kind of what keeps records from getting through to Kafka; empty: nothing.
@@ -80,6 +85,10 @@ func (r *Relay) Status() Status {
 	s.Lag = r.lags(end, s, view)
 	s.LagBytes = s.Lag[1].Bytes
 	s.Topics = r.metrics.topics.list()
+	if finding := view.finding(); s.Unready == "" && s.State == Streaming && finding.Level == SlotUnready {
+		s.Unready = finding.Problem + "; " + finding.Remedy
+	}
+	s.Ready = s.Unready == ""
 	return s.Status
 }
 
@@ -101,12 +110,13 @@ func (p *progress) status(now time.Time) positions {
 		Confirmed:          lsn.End(s.confirmed).String(),
 		Saved:              lsn.End(s.saved).String(),
 		InFlight:           p.messages.Load(),
+		RestartNeeded:      p.restartNeeded.Load(),
 		PublicationChanged: p.publicationChanged.Load(),
 		Trouble:            p.trouble(),
 		DeadLetters:        p.deadLetters.Load(),
 		Skipped:            p.skips.Load(),
 		Live:               p.live(state, now),
-		Ready:              p.ready(state, reason, now),
+		Unready:            p.unready(state, reason, now),
 	}
 	if oldest := p.oldest.Load(); oldest != 0 {
 		s.LagSeconds = max(0, now.Sub(time.UnixMicro(oldest)).Seconds())
@@ -137,13 +147,17 @@ func (p *progress) live(state State, now time.Time) bool {
 	return state != Streaming && state != Drained && state != Halted && state != Paused || now.Sub(time.Unix(0, p.turned.Load())) < deadAfter
 }
 
-func (p *progress) ready(state State, reason string, now time.Time) bool {
-	switch state {
-	case Standby:
-		return true
-	case Streaming, Drained:
-		waiting := p.messages.Load() > 0 && now.Sub(time.Unix(0, p.acked.Load())) > stuckAfter
-		return p.live(state, now) && reason == "" && !waiting
+// unready is why the relay is not ready; empty: it is.
+func (p *progress) unready(state State, reason string, now time.Time) string {
+	switch {
+	case state == Standby:
+		return ""
+	case state != Streaming && state != Drained || reason != "":
+		return strings.TrimSuffix(string(state)+": "+reason, ": ")
+	case !p.live(state, now):
+		return "streaming: the relay's loop does not turn"
+	case p.messages.Load() > 0 && now.Sub(time.Unix(0, p.acked.Load())) > stuckAfter:
+		return "streaming: events wait, and Kafka has acknowledged none for half a minute"
 	}
-	return false
+	return ""
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -81,7 +80,7 @@ func probes(r *relay.Relay, registry *prometheus.Registry) admin.Probes {
 		Live: func() bool { return r.Status().Live },
 		Ready: func() (bool, string) {
 			status := r.Status()
-			return status.Ready, strings.TrimSuffix(fmt.Sprintf("%v: %s", status.State, status.Reason), ": ")
+			return status.Ready, status.Unready
 		},
 		Status:  func() any { return r.Status() },
 		Metrics: registry,
