@@ -155,6 +155,10 @@ func (s *setup) refuseCarried(ctx context.Context, schema, table string, script 
 	}
 }
 
+// again makes of a statement one that does nothing where its work is done: after an upgrade, a subscriber has a part.
+var again = strings.NewReplacer("CREATE SCHEMA ", "CREATE SCHEMA IF NOT EXISTS ", "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ",
+	"ADD COLUMN ", "ADD COLUMN IF NOT EXISTS ")
+
 // creations are the statements of a script that make what a subscriber needs, in one line: schemas and tables.
 func creations(script string) string {
 	var statements []string
@@ -162,7 +166,7 @@ func creations(script string) string {
 		line := strings.Join(strings.Fields(statement), " ")
 		for _, kind := range []string{"CREATE SCHEMA ", "CREATE TABLE ", "ALTER TABLE "} {
 			if strings.HasPrefix(line, kind) {
-				statements = append(statements, line+";")
+				statements = append(statements, again.Replace(line)+";")
 			}
 		}
 	}

@@ -105,13 +105,12 @@ func (s Script) grants() string {
 		comment, role = "-- ", "walrelay_relay"
 	}
 	name := quote(role)
-	emit := ""
-	if s.Messages {
-		emit = "-- The application calls walrelay.emit.\n-- GRANT USAGE ON SCHEMA walrelay TO ...;\n"
-	}
-	return emit + fmt.Sprintf("-- The role that relays. It reads the outbox from the WAL and needs no privilege on the table.\n"+
+	return fmt.Sprintf("-- The role that relays. It reads the outbox from the WAL and needs no privilege on the table.\n"+
 		"-- CREATE ROLE %[2]s LOGIN REPLICATION PASSWORD '...';  (RDS: GRANT rds_replication TO %[2]s;)\n"+
 		"%[1]sGRANT USAGE ON SCHEMA walrelay TO %[2]s;\n"+
 		"%[1]sGRANT SELECT ON walrelay.schema_version TO %[2]s;\n"+
-		"%[1]sGRANT SELECT, UPDATE ON walrelay.checkpoint, walrelay.request TO %[2]s;\n", comment, name)
+		"%[1]sGRANT SELECT, UPDATE ON walrelay.checkpoint, walrelay.request TO %[2]s;\n\n"+
+		"-- Applications that call walrelay.emit, publish or consumed, or use the Go packages; publish also needs INSERT on the outbox.\n"+
+		"-- GRANT USAGE ON SCHEMA walrelay TO ...;\n"+
+		"-- GRANT SELECT, INSERT, UPDATE, DELETE ON walrelay.processed_events, walrelay.processed_positions TO ...;\n", comment, name)
 }

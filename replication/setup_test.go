@@ -335,9 +335,9 @@ func TestSetupRefuses(t *testing.T) {
 			`CREATE PUBLICATION p FOR TABLE public.outbox WITH (publish = 'delete')`},
 			options: SetupOptions{Init: true}, want: "ALTER PUBLICATION"},
 		{name: "neighbour's publication of all tables", sql: []string{`CREATE TABLE public.outbox ` + columns,
-			`CREATE PUBLICATION theirs FOR ALL TABLES`}, want: "CREATE TABLE walrelay.checkpoint"},
+			`CREATE PUBLICATION theirs FOR ALL TABLES`}, want: "CREATE TABLE IF NOT EXISTS walrelay.checkpoint"},
 		{name: "init, neighbour's publication of all tables", sql: []string{`CREATE PUBLICATION theirs FOR ALL TABLES`},
-			options: SetupOptions{Init: true}, want: `CREATE TABLE "public"."outbox"`},
+			options: SetupOptions{Init: true}, want: `CREATE TABLE IF NOT EXISTS "public"."outbox"`},
 	}
 	t.Parallel()
 	for _, test := range tests {

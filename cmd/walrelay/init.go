@@ -10,14 +10,15 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/config"
+	"github.com/walrelay/walrelay/migrations"
 	"github.com/walrelay/walrelay/relay"
 	"github.com/walrelay/walrelay/replication"
 )
 
 // initFlags are what init can be told.
 type initFlags struct {
-	sql      bool
-	existing string
+	sql, schemaOnly bool
+	existing        string
 }
 
 func (p *program) initCommand() *cobra.Command {
@@ -31,7 +32,9 @@ may be run again. It needs only the Postgres settings.
 Rows from before the slot are not in it, so the outbox must be empty, unless --existing says what becomes of them: skip
 never publishes them; publish publishes them now, exactly up to where the slot begins, while the application goes on
 writing. It needs Kafka and the right to read the tables. The records carry the time of publishing, and that of the row in
-the header walrelay.time. Interrupted, run it again: it looks what is in the topics already. Memory: about 220 bytes a row.`,
+the header walrelay.time. Interrupted, run it again: it looks what is in the topics already. Memory: about 220 bytes a row.
+
+A database whose applications only consume events needs the schema walrelay alone: --schema-only.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch existing := replication.Existing(flags.existing); existing {
@@ -48,13 +51,21 @@ the header walrelay.time. Interrupted, run it again: it looks what is in the top
 			if err != nil {
 				return err
 			}
-			if flags.sql {
+			switch {
+			case flags.schemaOnly && flags.existing != "":
+				return &usageError{cmd.CommandPath(), errors.New("--schema-only makes no slot, so --existing has no meaning")}
+			case flags.schemaOnly && flags.sql:
+				return p.printSchema()
+			case flags.schemaOnly:
+				return replication.SetupSchema(cmd.Context(), settings.Postgres, p.step)
+			case flags.sql:
 				return p.printScript(cmd.Context(), settings, flags)
 			}
 			return p.prepare(cmd.Context(), settings, replication.SetupOptions{Existing: replication.Existing(flags.existing)})
 		},
 	}
 	cmd.Flags().BoolVar(&flags.sql, "sql", false, "print all of it as SQL for a DBA, and change nothing")
+	cmd.Flags().BoolVar(&flags.schemaOnly, "schema-only", false, "the schema walrelay alone, for a database without an outbox")
 	cmd.Flags().StringVar(&flags.existing, "existing", "", "what becomes of rows that are in the outbox already: `publish` or skip")
 	return cmd
 }
@@ -135,6 +146,16 @@ func (p *program) printScript(ctx context.Context, settings relay.Config, flags 
 		return err
 	}
 	_, err = fmt.Fprint(p.out, text)
+	return err
+}
+
+// printSchema prints what SetupSchema would do on a database without the schema.
+func (p *program) printSchema() error {
+	text, err := migrations.SQL()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(p.out, "BEGIN;\n\n", text, "\nCOMMIT;\n")
 	return err
 }
 
