@@ -42,8 +42,10 @@ var layers = map[string]layer{
 		third: []string{pgx, "github.com/pressly/goose/v3"}},
 	"outbox": {
 		third: []string{pgx}},
-	"inbox": {
-		third: []string{pgx, "github.com/segmentio/kafka-go"}},
+	"inbox": {ours: []string{"outbox", "lsn"},
+		third: []string{pgx}},
+	"inbox/consumer": {ours: []string{"inbox", "outbox"},
+		third: []string{pgx, "github.com/segmentio/kafka-go", metrics, group}},
 	"config": {ours: []string{"admin", "relay", "audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn"},
 		third: []string{"go.yaml.in/yaml/v3", "github.com/caarlos0/env/v11", pgx + "/pgconn", "github.com/segmentio/kafka-go/compress", "github.com/segmentio/kafka-go/sasl"}},
 	"cmd/walrelay": {ours: []string{"config", "relay", "audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn", "admin", "migrations"},

@@ -55,6 +55,24 @@ COMMENT ON FUNCTION walrelay.consumed(text, text) IS
     'Notes in this transaction that the consumer has processed the event. True: it is the first time, go on. False: it was processed before, leave it out.';
 
 -- +goose StatementBegin
+CREATE FUNCTION walrelay.forget(consumer text, older_than interval, at_most integer DEFAULT 10000) RETURNS bigint LANGUAGE plpgsql AS $walrelay$
+DECLARE
+    deleted bigint;
+BEGIN
+    DELETE FROM walrelay.processed_events WHERE ctid = ANY (ARRAY(
+        SELECT e.ctid FROM walrelay.processed_events e
+        WHERE e.consumer = forget.consumer AND e.processed_at < pg_catalog.now() - older_than
+        LIMIT at_most FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS deleted = ROW_COUNT;
+    RETURN deleted;
+END
+$walrelay$;
+-- +goose StatementEnd
+
+COMMENT ON FUNCTION walrelay.forget(text, interval, integer) IS
+    'Deletes what a consumer has processed so long ago, at most that many rows, and returns how many; call it until it returns 0.';
+
+-- +goose StatementBegin
 CREATE FUNCTION walrelay.publish(
     aggregatetype text,
     aggregateid   text,
