@@ -4,6 +4,7 @@ SHELL       := bash
 
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 10s
+CYCLES   ?= 25
 # A C compiler is what the race detector needs. CI must have one.
 RACE     ?= $(if $(shell command -v $$(go env CC)),-race,$(if $(CI),$(error no C compiler for the race detector)))
 
@@ -15,7 +16,7 @@ RACED  := ./relay/... ./kafka/... ./checkpoint/... ./replication/...
 # The rest; e2e and the house rules are stages of their own.
 UNIT   := go list ./... | grep -vE '/(relay|kafka|checkpoint|replication|e2e|internal/house)(/|$$)'
 
-.PHONY: help build test test-unit test-race lint fuzz e2e takeover house bench-quick bench bench-go demo clean
+.PHONY: help build test test-unit test-race lint fuzz e2e takeover chaos house bench-quick bench bench-go demo clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +55,10 @@ e2e: ## the real binary on real servers, killed in a loop
 
 takeover: ## a real Debezium under load, killed and taken over: minutes; needs Java and Maven
 	WALRELAY_TAKEOVER=1 $(GOTEST) -v -run '^TestTakeOver$$' ./e2e
+
+chaos: ## kill, cut, freeze and restart everything for CYCLES cycles, then audit; goes on in e2e/chaos/result.json; SEED repeats a round
+	go run ./e2e/chaos -cycles $(CYCLES) $(if $(POSTGRES),-postgres $(POSTGRES)) $(if $(BROKERS),-brokers $(BROKERS)) \
+		$(if $(SEED),-seed $(SEED) -round $(CYCLES),-result e2e/chaos/result.json) $(if $(COMMIT),-commit $(COMMIT))
 
 house: ## imports, budgets, names and what else this code base promises
 	go test -count=1 ./internal/house

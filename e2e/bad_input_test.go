@@ -12,6 +12,7 @@ import (
 
 	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/internal/pgtest"
+	"github.com/walrelay/walrelay/internal/relaytest"
 )
 
 // The exit codes that walrelay --help documents.
@@ -62,7 +63,7 @@ func TestBadInput(t *testing.T) {
 			server := pgtest.Shared(t, "")
 			url := server.Database(t)
 			pgtest.Exec(t, url, c.sql...)
-			environ := append(variables(urlFor(t, server, url, c.url), nobody), anyPort)
+			environ := append(relaytest.Variables(urlFor(t, server, url, c.url), nobody), relaytest.AnyPort)
 			if c.file != "" {
 				path := filepath.Join(t.TempDir(), "walrelay.yaml")
 				if err := os.WriteFile(path, []byte(c.file), 0o600); err != nil {
@@ -103,7 +104,7 @@ func checkRefusal(t *testing.T, w *walrelay, code int, want []string) {
 	if got := w.exit(t, patience); got != code {
 		t.Errorf("exit code %d, want %d", got, code)
 	}
-	lines := strings.Split(strings.TrimSuffix(w.said(t), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(w.Said(), "\n"), "\n")
 	line := lines[len(lines)-1]
 	rest, ok := strings.CutPrefix(line, "walrelay: ")
 	for _, part := range want {
@@ -127,7 +128,7 @@ func TestWALLevelReplica(t *testing.T) {
 	server := pgtest.Start(t, pgtest.Options{Settings: map[string]string{"wal_level": "replica"}})
 	url := server.URL("postgres")
 	pgtest.Exec(t, url, outboxSQL)
-	w := launch(t, append(variables(url, nobody), anyPort), "run")
+	w := launch(t, append(relaytest.Variables(url, nobody), relaytest.AnyPort), "run")
 	checkRefusal(t, w, exitPerson, []string{"wal_level is replica", "ALTER SYSTEM SET wal_level = logical", "restart Postgres"})
 }
 
@@ -139,7 +140,7 @@ func TestPostgresAbsent(t *testing.T) {
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	w := launch(t, append(variables(server.URL("postgres"), nobody), anyPort), "run")
+	w := launch(t, append(relaytest.Variables(server.URL("postgres"), nobody), relaytest.AnyPort), "run")
 	w.findPages(t)
 	w.awaitUnready(t, "connection refused")
 	if err := server.Start(t.Context()); err != nil {
@@ -173,7 +174,7 @@ func TestKafkaAbsent(t *testing.T) {
 	}
 	url := pgtest.Shared(t, "").Database(t)
 	pgtest.Exec(t, url, outboxSQL)
-	w := launch(t, append(variables(url, kafka.Bootstrap()), anyPort), "run")
+	w := launch(t, append(relaytest.Variables(url, kafka.Bootstrap()), relaytest.AnyPort), "run")
 	w.findPages(t)
 	w.awaitUnready(t, "kafka")
 	pgtest.Exec(t, url, `INSERT INTO outbox SELECT ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'absent', 'o-1', 'OrderChanged',

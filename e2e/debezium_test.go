@@ -16,6 +16,7 @@ import (
 	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/internal/pgtest"
 	"github.com/walrelay/walrelay/internal/pgtest/process"
+	"github.com/walrelay/walrelay/internal/workload"
 )
 
 // debeziumVersion is the release in takeover/pom.xml, run by the Kafka Connect of kafkatest's version.
@@ -146,7 +147,7 @@ func topicsLength(t *testing.T, kafka *kafkatest.Cluster) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all = slices.DeleteFunc(all, func(name string) bool { return !slices.Contains(topics, name) })
+	all = slices.DeleteFunc(all, func(name string) bool { return !slices.Contains(workload.Topics, name) })
 	if len(all) == 0 {
 		return 0
 	}

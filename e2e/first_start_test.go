@@ -12,10 +12,11 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/internal/pgtest"
+	"github.com/walrelay/walrelay/internal/relaytest"
+	"github.com/walrelay/walrelay/internal/workload"
 	"github.com/walrelay/walrelay/lsn"
 )
 
@@ -25,8 +26,8 @@ func TestFirstStart(t *testing.T) {
 	url := pgtest.Shared(t, "").Database(t)
 	pgtest.Exec(t, url, outboxSQL)
 
-	w := launch(t, variables(url, kafka.Bootstrap()), "run")
-	w.pages = "127.0.0.1:9187" // the default
+	w := launch(t, relaytest.Variables(url, kafka.Bootstrap()), "run")
+	w.awaitLine(t, `"address":"127.0.0.1:9187"`) // the default
 	w.awaitReady(t)
 	before := time.Now()
 	pgtest.Exec(t, url,
@@ -57,7 +58,7 @@ func TestFirstStart(t *testing.T) {
 	}
 	positions := checkPositions(t, url, got, before, time.Now())
 	for i := range got { // checked already
-		want[i].Topic, want[i].Partition, want[i].Offset, want[i].Timestamp = topic, partitionOf(string(want[i].Key)), got[i].Offset, got[i].Timestamp
+		want[i].Topic, want[i].Partition, want[i].Offset, want[i].Timestamp = topic, workload.PartitionOf(string(want[i].Key)), got[i].Offset, got[i].Timestamp
 		want[i].ProducerID, want[i].ProducerEpoch = got[i].ProducerID, got[i].ProducerEpoch
 		want[i].Headers = append(want[i].Headers, kafkatest.Header{Name: "walrelay.lsn", Value: []byte(positions[i].String())})
 	}
@@ -68,7 +69,7 @@ func TestFirstStart(t *testing.T) {
 	checkStop(t, w, url)
 
 	// The next start goes on where this one has ended.
-	w = launch(t, append(variables(url, kafka.Bootstrap()), anyPort), "run")
+	w = launch(t, append(relaytest.Variables(url, kafka.Bootstrap()), relaytest.AnyPort), "run")
 	w.findPages(t)
 	w.awaitReady(t)
 	pgtest.Exec(t, url, `INSERT INTO outbox VALUES ('00000000-0000-0000-0000-000000000005', 'first', 'o-2', 'OrderPaid', '{}')`)
@@ -96,20 +97,11 @@ func awaitRecords(t *testing.T, brokers []string, topic string, n int) (records 
 // inCommitOrder sorts records by their positions.
 func inCommitOrder(records []kafkatest.Record) []kafkatest.Record {
 	slices.SortFunc(records, func(a, b kafkatest.Record) int {
-		x, _ := lsn.ParseIdentity(header(a, "walrelay.lsn"))
-		y, _ := lsn.ParseIdentity(header(b, "walrelay.lsn"))
+		x, _ := lsn.ParseIdentity(workload.Header(a, "walrelay.lsn"))
+		y, _ := lsn.ParseIdentity(workload.Header(b, "walrelay.lsn"))
 		return cmp.Or(cmp.Compare(x.Commit, y.Commit), cmp.Compare(x.Ordinal, y.Ordinal))
 	})
 	return records
-}
-
-func header(r kafkatest.Record, name string) string {
-	for _, h := range r.Headers {
-		if h.Name == name {
-			return string(h.Value)
-		}
-	}
-	return ""
 }
 
 // checkPositions looks at what the position header says: three rows of one transaction and one of another, of this
@@ -126,7 +118,7 @@ func checkPositions(t *testing.T, url string, records []kafkatest.Record, after,
 	}
 	var identities []lsn.Identity
 	for _, r := range records {
-		id, err := lsn.ParseIdentity(header(r, "walrelay.lsn"))
+		id, err := lsn.ParseIdentity(workload.Header(r, "walrelay.lsn"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,11 +141,6 @@ func checkPositions(t *testing.T, url string, records []kafkatest.Record, after,
 		t.Errorf("positions %v: %s", identities, diff)
 	}
 	return identities
-}
-
-// partitionOf is where Kafka's own clients put a key; by another implementation than ours.
-func partitionOf(key string) int32 {
-	return int32(kgo.StickyKeyPartitioner(nil).ForTopic("").Partition(&kgo.Record{Key: []byte(key)}, kafkatest.Partitions))
 }
 
 func checkPages(t *testing.T, w *walrelay) {
@@ -196,7 +183,7 @@ func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Shared(t, "").Database(t)
 	pgtest.Exec(t, url, outboxSQL)
-	w := launch(t, append(variables(url, []string{"127.0.0.1:1"}), anyPort, "WALRELAY_DRAIN_TIMEOUT=10m"), "run")
+	w := launch(t, append(relaytest.Variables(url, []string{"127.0.0.1:1"}), relaytest.AnyPort, "WALRELAY_DRAIN_TIMEOUT=10m"), "run")
 	w.awaitLine(t, `"relay is streaming"`)
 	pgtest.Exec(t, url, `INSERT INTO outbox VALUES ('00000000-0000-0000-0000-000000000001', 'second', 'o-1', 'OrderCreated', '{}')`)
 	w.findPages(t)

@@ -7,12 +7,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/internal/pgtest"
+	"github.com/walrelay/walrelay/internal/relaytest"
+	"github.com/walrelay/walrelay/internal/workload"
 	"github.com/walrelay/walrelay/lsn"
 )
 
@@ -32,8 +33,8 @@ func TestKillLoop(t *testing.T) {
 	kafka := kafkatest.Start(t, kafkatest.Options{FastJVM: true, Properties: quickReturn})
 	postgres := pgtest.Start(t, pgtest.Options{})
 	url := postgres.URL("postgres")
-	pgtest.Exec(t, url, workloadSQL)
-	environ := append(variables(url, kafka.Bootstrap()), anyPort)
+	pgtest.Exec(t, url, workload.SQL)
+	environ := append(relaytest.Variables(url, kafka.Bootstrap()), relaytest.AnyPort)
 	first := launch(t, environ, "run") // the slot must be there before the first row
 	first.awaitLine(t, `"relay is streaming"`)
 	load := startWorkload(t, url, seed)
@@ -64,20 +65,21 @@ func TestKillLoop(t *testing.T) {
 		w.awaitPublishing(t)
 		check(t, fault.strike(t, postgres, kafka), fault.mend(t, postgres, kafka))
 	}
-	load.finish()
+	finish(t, load)
 	w.awaitConfirmed(t, url)
 	w.stop(t)
+	counts := load.Counts()
 
 	report := auditTopics(t, url, kafka.Bootstrap())
 	t.Logf("%d kills, %d faults of servers, transactions %v: inserted %d, delivered %d, lost %d, reordered %d, duplicated %d, foreign %d, in %v",
-		kills, len(faults)+2, load.counts, report.Inserted, report.Delivered, report.Lost.Count, report.Reordered.Count,
+		kills, len(faults)+2, counts, report.Inserted, report.Delivered, report.Lost.Count, report.Reordered.Count,
 		report.Duplicated.Count, report.Foreign.Count, time.Since(began).Round(time.Second))
 	if report.Lost.Count > 0 || report.Reordered.Count > 0 || report.Foreign.Count > 0 || report.Duplicated.Count > maxDuplicates {
 		t.Errorf("with SEED=%d: %v", seed, report)
 	}
 	for kind, least := range map[string]int{"one row": 100, "several keys": 50, "many rows": 3, "rollback": 20, "savepoint": 20} {
-		if load.counts[kind] < least {
-			t.Errorf("%d transactions of kind %s, want at least %d to prove something", load.counts[kind], kind, least)
+		if counts[kind] < least {
+			t.Errorf("%d transactions of kind %s, want at least %d to prove something", counts[kind], kind, least)
 		}
 	}
 }
@@ -150,7 +152,7 @@ func (w *walrelay) killAfter(t *testing.T, life time.Duration) {
 	select {
 	case <-moment.C:
 	case <-w.Done():
-		t.Fatalf("the relay has ended by itself (%v):\n%s", w.Err(), last(w.said(t), 4096))
+		t.Fatal(w.Ended())
 	}
 	if err := w.Kill(); err != nil {
 		t.Fatal(err)
@@ -161,13 +163,7 @@ func (w *walrelay) killAfter(t *testing.T, life time.Duration) {
 func (w *walrelay) awaitPublishing(t *testing.T) {
 	t.Helper()
 	w.findPages(t)
-	await(t, "published", func() error {
-		_, body, err := w.page("/metrics")
-		if err == nil && !strings.Contains(body, "\nwalrelay_published_total{") {
-			err = errors.New("not yet")
-		}
-		return err
-	})
+	await(t, "published", func() error { return w.HasPublished(t.Context()) })
 }
 
 // awaitConfirmed waits until everything that is in the log now is acknowledged.

@@ -1,15 +1,16 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/internal/pgtest"
+	"github.com/walrelay/walrelay/internal/relaytest"
 )
 
 // binary is the path of walrelay, built once.
@@ -19,22 +20,13 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "walrelay-e2e-")
 	if err == nil {
 		binary = filepath.Join(dir, "walrelay")
-		err = build()
+		err = relaytest.Build(context.Background(), binary)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	kafkatest.Main(m, pgtest.CloseShared, func() { os.RemoveAll(dir) })
-}
-
-func build() error {
-	cmd := exec.Command("go", "build", "-trimpath", "-o", binary, "../cmd/walrelay")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build walrelay: %w\n%s", err, said)
-	}
-	return nil
 }
 
 // patience is how long a test waits for what should come in a moment.

@@ -19,6 +19,8 @@ import (
 	"github.com/walrelay/walrelay/internal/audit"
 	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/internal/pgtest"
+	"github.com/walrelay/walrelay/internal/relaytest"
+	"github.com/walrelay/walrelay/internal/workload"
 )
 
 // takeOverResult is what takeover/result.json says of the last run.
@@ -57,7 +59,7 @@ func TestTakeOver(t *testing.T) {
 	kafka := kafkatest.Start(t, kafkatest.Options{FastJVM: true})
 	postgres := pgtest.Start(t, pgtest.Options{})
 	url := postgres.URL("postgres")
-	pgtest.Exec(t, url, workloadSQL)
+	pgtest.Exec(t, url, workload.SQL)
 
 	d := newDebezium(t, postgres, kafka)
 	d.start(t)
@@ -72,9 +74,9 @@ func TestTakeOver(t *testing.T) {
 	file := d.path("walrelay.yaml")
 	w := launch(t, nil, "import-debezium", d.path("connector.properties"), "--worker", d.path("worker.properties"), "--output", file)
 	if code := w.exit(t, patience); code != 0 {
-		t.Fatalf("import-debezium: exit code %d: %s", code, w.said(t))
+		t.Fatalf("import-debezium: exit code %d: %s", code, w.Said())
 	}
-	environ := []string{"WALRELAY_CONFIG=" + file, anyPort}
+	environ := []string{"WALRELAY_CONFIG=" + file, relaytest.AnyPort}
 	began := time.Now()
 	said := adopt(t, environ, exitPerson)
 	if !strings.Contains(said, "+ publication walrelay_debezium created") || !strings.Contains(said, "leave that program running") {
@@ -110,7 +112,7 @@ func TestTakeOver(t *testing.T) {
 		}
 		return nil
 	})
-	load.finish()
+	finish(t, load)
 	w.awaitConfirmed(t, url)
 	matched[1] = w.suppressed(t)
 	w.stop(t)
@@ -118,10 +120,10 @@ func TestTakeOver(t *testing.T) {
 	report := auditTopics(t, url, kafka.Bootstrap())
 	result := takeOverResult{
 		Date: time.Now().UTC().Format(time.RFC3339), Commit: commit(), Debezium: debeziumVersion, Postgres: postgres.Version(), Seed: seed,
-		Transactions: load.counts, Inserted: report.Inserted, Delivered: report.Delivered, Lost: report.Lost.Count,
+		Transactions: load.Counts(), Inserted: report.Inserted, Delivered: report.Delivered, Lost: report.Lost.Count,
 		Reordered: report.Reordered.Count, Foreign: report.Foreign.Count, Matched: matched,
 	}
-	all, err := kafkatest.ReadAll(t.Context(), kafka.Bootstrap(), topics...)
+	all, err := kafkatest.ReadAll(t.Context(), kafka.Bootstrap(), workload.Topics...)
 	check(t, err)
 	result.count(all)
 	result.write(t)
@@ -132,9 +134,9 @@ func TestTakeOver(t *testing.T) {
 func (r *takeOverResult) count(records []kafkatest.Record) {
 	first := map[string]bool{} // by id: whether the first one is Debezium's
 	for _, record := range records {
-		theirs := header(record, "walrelay.lsn") == ""
-		_, repeated := first[header(record, "id")]
-		first[header(record, "id")] = theirs
+		theirs := workload.Header(record, "walrelay.lsn") == ""
+		_, repeated := first[workload.Header(record, "id")]
+		first[workload.Header(record, "id")] = theirs
 		switch {
 		case theirs && repeated:
 			r.DuplicatedByDebezium++
@@ -175,9 +177,9 @@ func adopt(t *testing.T, environ []string, code int) string {
 	t.Helper()
 	w := launch(t, environ, "slot", "adopt", "--match-by-id")
 	if got := w.exit(t, patience); got != code {
-		t.Fatalf("slot adopt: exit code %d, want %d:\n%s", got, code, w.said(t))
+		t.Fatalf("slot adopt: exit code %d, want %d:\n%s", got, code, w.Said())
 	}
-	return w.said(t)
+	return w.Said()
 }
 
 // held fails unless somebody holds Debezium's slot, or nobody does.
