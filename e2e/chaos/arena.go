@@ -42,8 +42,9 @@ type arena struct {
 	launched int
 	// alone: nothing else happens in this cycle.
 	alone bool
-	// takeover is the longest time from a kill, with everything else well, to the next relay's first record.
+	// takeover is the time in this cycle from a kill, with everything else well, to the next relay's first record.
 	takeover time.Duration
+	standstill
 }
 
 // enter starts the servers and the first relay. The caller must leave, also after an error.

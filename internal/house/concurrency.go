@@ -13,7 +13,7 @@ var goroutineLimits = map[string]int{
 	"cmd/walrelay":            3, // HTTP, the relay, signals
 	"demo":                    3,
 	"bench":                   2, // writers, consumer
-	"e2e/chaos":               2, // strikes of a cycle, brokers of a strike
+	"e2e/chaos":               3, // strikes of a cycle, brokers of a strike, a look at the clock
 	"internal/workload":       2, // writers, and who turns partitions over
 	"internal/pgtest/process": 1, // waits for the child
 	"internal/pgtest/cache":   1, // tells how long a download takes
