@@ -42,7 +42,7 @@ func (e *Event) check() error {
 	case e.AggregateID == "":
 		return errors.New("AggregateID is empty: it is the record's key, which keeps the order")
 	case e.Type == "":
-		return errors.New("Type is empty")
+		return errors.New("type is empty")
 	}
 	for name, text := range map[string]string{"ID": e.ID, "AggregateID": e.AggregateID, "Type": e.Type} {
 		if !storable(text) {
@@ -81,13 +81,13 @@ func (e *Event) payload() (any, error) {
 		return p, nil
 	case json.RawMessage: // Marshal would write it anew
 		if !json.Valid(p) {
-			return nil, errors.New("Payload is no valid JSON")
+			return nil, errors.New("payload is no valid JSON")
 		}
 		return string(p), nil
 	}
 	text, err := marshal(e.Payload)
 	if err != nil {
-		return nil, fmt.Errorf("Payload as JSON: %w", err)
+		return nil, fmt.Errorf("payload as JSON: %w", err)
 	}
 	return string(text), nil
 }

@@ -59,7 +59,7 @@ func (c Columns) row(ctx context.Context, e Event) ([]any, error) {
 	row = append(row, payload)
 	switch {
 	case c.Headers == "" && len(e.Headers) > 0:
-		return nil, errors.New("Headers are set, but the table has no column for them: add one (jsonb) and name it in Columns.Headers " +
+		return nil, errors.New("headers are set, but the table has no column for them: add one (jsonb) and name it in Columns.Headers " +
 			"and in the relay's setting columns.headers")
 	case c.Headers != "":
 		row = append(row, headersJSON(e.Headers))

@@ -8,6 +8,7 @@ import (
 // goroutineLimits are the places of each package that start a goroutine (go, errgroup's Go). Each has an owner that waits
 // for it; raising a number asks for a reason in review. Packages that are not listed start none.
 var goroutineLimits = map[string]int{
+	"inbox/consumer":          2, // a key's worth of work, forgetting
 	"kafka":                   5, // metadata, session, a lane for each broker, scan of tails, and the wait for the end
 	"relay":                   6, // beside the caller's: producer, monitor, checkpoint saver; proof; repair's producer and its feeding
 	"cmd/walrelay":            3, // HTTP, the relay, signals
