@@ -37,7 +37,8 @@ var (
 	errStopped = errors.New("stopped")
 	// errShuttingDown: Postgres wants to shut down and waits for us.
 	errShuttingDown = errors.New("postgres is shutting down")
-	// errHistory: the server does not go on where the last connection ended; the run starts anew.
+	// errHistory: the server does not go on where the last connection ended, or another relay has gone on there; the run
+	// starts anew.
 	errHistory = errors.New("the server's history is not the one that was being read")
 )
 

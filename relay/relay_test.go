@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -335,6 +336,58 @@ func TestStandbyTakesOver(t *testing.T) {
 	second.state(Streaming)
 	w.insert(10)
 	w.delivered()
+}
+
+// A relay that loses its slot to the standby, with a position that it has not saved, becomes the standby.
+func TestTakenOverRelayStandsBy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.Shared(t, ""))
+	direct, err := url.Parse(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, err := faultconn.NewProxy(direct.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = proxy.Close() })
+	cfg := w.config()
+	cfg.Postgres.URL = strings.Replace(w.url, direct.Host, proxy.Address(), 1)
+	cfg.Postgres.Instance, cfg.SaveInterval = "first", 2*time.Second
+	first := w.start(cfg)
+	first.state(Streaming)
+	_, begin := w.row()
+	cfg = w.config()
+	cfg.Postgres.Instance = "second"
+	second := w.start(cfg)
+	second.state(Standby)
+	w.insert(10)
+	eventually(t, "a save", func() bool { _, saved := w.row(); return saved > begin })
+	w.insert(10)
+	eventually(t, "acknowledged and not saved", func() bool { // for two seconds
+		s := first.Status()
+		return len(w.records()) == 20 && s.InFlight == 0 && s.Confirmed != s.Saved
+	})
+	proxy.Refuse(true)
+	proxy.Cut()
+	second.state(Streaming)
+	w.insert(10)
+	w.delivered()
+	refusals := first.metrics.errors.WithLabelValues("checkpoint")
+	before := testutil.ToFloat64(refusals)
+	proxy.Refuse(false)
+	eventually(t, "the row refuses the first", func() bool { return testutil.ToFloat64(refusals) > before })
+	first.state(Standby)
+
+	if err := second.end(); err != nil {
+		t.Fatal(err)
+	}
+	first.state(Streaming)
+	w.insert(10)
+	w.delivered()
+	if err := first.end(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestRelayStops(t *testing.T) {

@@ -127,6 +127,9 @@ func (r *Relay) relay(ctx context.Context, f *flow, p *kafka.Producer, s *saver,
 // read relays over one connection after the other, until the relay is to stop. It returns the stream if there
 // is one then.
 func (r *Relay) read(limit, stop context.Context, f *flow, stream *replication.Stream, system replication.System) (*replication.Stream, error) {
+	attempt, cancel := context.WithCancel(stop) // also ends when the run does, such as by a saver that was refused
+	defer cancel()
+	defer context.AfterFunc(limit, cancel)()
 	for {
 		r.current.Store(stream)
 		r.progress.become(Streaming, "")
@@ -144,7 +147,7 @@ func (r *Relay) read(limit, stop context.Context, f *flow, stream *replication.S
 			return nil, fmt.Errorf("the server ended the connection after a drain (%v): %w", err, errHistory)
 		}
 		r.failed(err)
-		stream, err = r.reconnect(stop, system)
+		stream, err = r.reconnect(attempt, system)
 		if stop.Err() != nil {
 			return nil, nil
 		}

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -142,6 +143,9 @@ func (s *saver) save(ctx context.Context, state checkpoint.State) error {
 		s.release(row.LSN, row.ProducerID)
 		return nil
 	}
+	if claimedSince(err) {
+		return fmt.Errorf("%w: %w", errHistory, err)
+	}
 	if final(err) {
 		return &StopError{Reason: "the checkpoint row refuses this relay", Err: err}
 	}
@@ -153,8 +157,14 @@ func (s *saver) save(ctx context.Context, state checkpoint.State) error {
 	return nil
 }
 
-// final tells whether a refused save means that this relay must not go on: another one has claimed the row,
-// or it belongs to something else. A connection that has reached another server (a failover under way) may be
+// claimedSince tells whether another relay has had the slot since. This one stands by, or starts anew.
+func claimedSince(err error) bool {
+	var refused *checkpoint.RefusedError
+	return errors.As(err, &refused) && refused.Guard == checkpoint.GuardEpoch
+}
+
+// final tells whether a refused save means that this relay must not go on: the row belongs to something
+// else. A connection that has reached another server (a failover under way) may be
 // right the next time.
 func final(err error) bool {
 	var refused *checkpoint.RefusedError
