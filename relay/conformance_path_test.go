@@ -191,7 +191,7 @@ func (p *path) begin(v vector, config router.Config) *journey {
 	j.flow = &flow{
 		cfg: cfg, progress: newProgress(zap.NewNop()), orders: newOrders(), publisher: j, decoder: decoder.New(),
 		admit:  func(cluster string, _ int64) (bool, error) { return cluster != "", nil },
-		routes: newRoutes(cfg, newMetrics(prometheus.NewRegistry())), describe: p.relay.describe,
+		routes: newRoutes(cfg, nil, newMetrics(prometheus.NewRegistry())), describe: p.relay.describe,
 		window: checkpoint.NewWindow(0, cfg.MaxMessages, cfg.MaxTransactions),
 	}
 	conn, err := replication.Connect(p.t.Context(), replication.Config{URL: p.url, Messages: true})

@@ -46,7 +46,7 @@ func (r *Relay) reconnect(ctx context.Context, before replication.System) (*repl
 		pace.wait(ctx)
 		stream, system, err := r.connect(ctx)
 		if err == nil && system == before {
-			if err = r.unmoved(ctx); err != nil {
+			if err = r.unchanged(ctx); err != nil {
 				stream.Abort()
 				stream = nil
 			}
@@ -67,23 +67,34 @@ func (r *Relay) reconnect(ctx context.Context, before replication.System) (*repl
 	}
 }
 
-// unmoved tells whether the slot still stands where this run has left it. Somebody may have dropped it and made it anew
-// while there was no connection; events would be missing in silence then.
-func (r *Relay) unmoved(ctx context.Context) error {
-	conn, err := r.connectSQL(ctx)
-	if err != nil {
+// sameHistory tells whether the slot still stands where this run has left it, and the publication is the one that the row
+// knows. Somebody may have dropped either and made it anew while there was no connection; events would be missing in
+// silence then.
+func (r *Relay) sameHistory(look glance, publication string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		conn, err := r.connectSQL(ctx)
+		if err != nil {
+			return err
+		}
+		defer closeConn(conn)
+		slot, err := replication.InspectSlot(ctx, conn, r.cfg.Postgres.Slot)
+		if err != nil || slot == nil {
+			return errors.Join(err, errHistory)
+		}
+		position, err := lsn.ParseEnd(slot.ConfirmedFlushLSN)
+		if told := r.progress.mayConfirm(); err == nil && position > told {
+			return fmt.Errorf("the slot stands at %s, and only %s was confirmed: %w", position, told, errHistory)
+		}
+		if err != nil {
+			return err
+		}
+		m, err := look(ctx, conn)
+		if err == nil && m.Fingerprint != publication {
+			r.progress.publicationChanged.Store(true)
+			err = errChanged
+		}
 		return err
 	}
-	defer closeConn(conn)
-	slot, err := replication.InspectSlot(ctx, conn, r.cfg.Postgres.Slot)
-	if err != nil || slot == nil {
-		return errors.Join(err, errHistory)
-	}
-	position, err := lsn.ParseEnd(slot.ConfirmedFlushLSN)
-	if told := r.progress.mayConfirm(); err == nil && position > told {
-		return fmt.Errorf("the slot stands at %s, and only %s was confirmed: %w", position, told, errHistory)
-	}
-	return err
 }
 
 // awaitSlot returns when nobody holds the slot. A connection of our own that Postgres has not noticed to be

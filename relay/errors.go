@@ -2,6 +2,7 @@ package relay
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/walrelay/walrelay/checkpoint"
 	"github.com/walrelay/walrelay/kafka"
@@ -37,6 +38,8 @@ var (
 	errStopped = errors.New("stopped")
 	// errShuttingDown: Postgres wants to shut down and waits for us.
 	errShuttingDown = errors.New("postgres is shutting down")
+	// errChanged: rows were inserted that are not in the stream, or may have been.
+	errChanged = fmt.Errorf("the publication or an outbox table was changed: %w", errHistory)
 	// errHistory: the server does not go on where the last connection ended, or another relay has gone on there; the run
 	// starts anew.
 	errHistory = errors.New("the server's history is not the one that was being read")

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -82,8 +81,10 @@ func newHorizons(row checkpoint.Horizon, first replication.Moment) *horizons {
 // glanceInterval is how often the publication is looked at while there is nothing to save.
 const glanceInterval = time.Minute
 
-// glance looks at the database for the saver.
-func (r *Relay) glance(version int) func(context.Context, *pgx.Conn) (replication.Moment, error) {
+// glance looks at the database.
+type glance func(context.Context, *pgx.Conn) (replication.Moment, error)
+
+func (r *Relay) glance(version int) glance {
 	return func(ctx context.Context, conn *pgx.Conn) (replication.Moment, error) {
 		return replication.Glance(ctx, conn, version, r.cfg.Postgres.Publication, r.cfg.TableNames())
 	}
@@ -107,7 +108,7 @@ func (s *saver) lookNow(ctx context.Context, interval time.Duration) error {
 	}
 	if m.Fingerprint != s.row.Publication {
 		s.progress.publicationChanged.Store(true)
-		return fmt.Errorf("the publication or an outbox table was changed: %w", errHistory)
+		return errChanged
 	}
 	s.horizons.add(m)
 	return nil

@@ -104,8 +104,8 @@ func (l *listener) insert(ctx context.Context, row *decoder.Row) error {
 
 // bind finds the mapping of a table; nil for one that is not ours, which the run will stop at.
 func (l *listener) bind(ctx context.Context, relation *decoder.Relation) (*router.Route, error) {
-	for _, table := range l.relay.cfg.Tables {
-		if table.Name != relation.Namespace+"."+relation.Name {
+	for i, table := range l.relay.cfg.Tables {
+		if table.Name != relation.Namespace+"."+relation.Name && l.c.survey.Tables[i].Relation.ID != relation.ID {
 			continue
 		}
 		known, err := l.relay.describe(ctx, relation)

@@ -59,7 +59,7 @@ func hotPath(rows, emitted int) (play func()) {
 	progress := newProgress(zap.NewNop())
 	f := &flow{
 		cfg: cfg, progress: progress, orders: newOrders(), publisher: &sink{}, admit: progress.admit, decoder: decoder.New(),
-		routes: newRoutes(cfg, newMetrics(prometheus.NewRegistry())),
+		routes: newRoutes(cfg, nil, newMetrics(prometheus.NewRegistry())),
 		window: checkpoint.NewWindow(0, cfg.MaxMessages, cfg.MaxTransactions),
 	}
 	var err error

@@ -19,8 +19,9 @@ import (
 type base struct {
 	config      *pgx.ConnConfig
 	databaseOID uint32
-	version     int    // server_version_num
-	ahead       uint64 // see saver.ahead
+	version     int               // server_version_num
+	ahead       uint64            // see saver.ahead
+	oids        map[uint32]string // of the outbox tables
 }
 
 // prepare looks at the database, and makes what a relay needs if this is the very first start; in every other
@@ -53,6 +54,10 @@ func (r *Relay) prepare(ctx context.Context) (base, error) {
 		databaseOID: prepared.Server.DatabaseOID,
 		version:     prepared.Server.Version,
 		ahead:       keepaliveLead(prepared.Server.MaxSlotWALKeepSize),
+		oids:        make(map[uint32]string),
+	}
+	for _, table := range prepared.Tables {
+		b.oids[table.Relation.ID] = table.Name()
 	}
 	r.log.Info("database is ready", zap.String("slot", prepared.Slot), zap.String("publication", prepared.Publication),
 		zap.Strings("tables", r.cfg.TableNames()), zap.Int("server_version", prepared.Server.Version))

@@ -57,7 +57,7 @@ type progress struct {
 	saveFailing   atomic.Int64  // written by the saver: unix nanoseconds since when the row cannot be written; 0: it can
 
 	restartNeeded      atomic.Bool // set by the caller of Run
-	publicationChanged atomic.Bool // written by the saver: see horizon.go
+	publicationChanged atomic.Bool // written by the saver and the reader: see errChanged
 
 	senderWarned atomic.Bool // written by the reader
 

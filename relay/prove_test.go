@@ -1,13 +1,10 @@
 package relay
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,33 +136,6 @@ func TestSkippedRowsStopTheRelay(t *testing.T) {
 func TestChangedPublication(t *testing.T) {
 	pgtest.EachVersion(t, func(t *testing.T, s *pgtest.Server) {
 		t.Parallel()
-		out := func(w *world, between func()) {
-			w.exec("alter publication " + w.slotName() + " drop table outbox")
-			between()
-			w.exec("alter publication " + w.slotName() + " add table outbox")
-		}
-		t.Run("nothing lost", func(t *testing.T) {
-			t.Parallel()
-			w := published(t, s)
-			r := w.start(w.config())
-			r.state(Streaming)
-			before := w.fingerprint()
-			out(w, func() {})
-			w.insert(7)
-			w.delivered()
-			eventually(t, "the new publication is adopted", func() bool { return w.fingerprint() != before })
-			w.insert(7)
-			w.delivered()
-		})
-		t.Run("a row lost while running", func(t *testing.T) {
-			t.Parallel()
-			w := published(t, s)
-			r := w.start(w.config())
-			r.state(Streaming)
-			out(w, func() { w.insert(1) })
-			w.insert(5)
-			r.stops("publication", "; 1 of ", "id 10", "walrelay repair")
-		})
 		t.Run("table made anew while stopped", func(t *testing.T) {
 			t.Parallel()
 			w := published(t, s)
@@ -185,41 +155,6 @@ func (w *world) fingerprint() string {
 		w.t.Fatal(err)
 	}
 	return text
-}
-
-// A slot that is dropped and made anew while there is no connection is found out before anything is read from it.
-func TestSlotMadeAnewDuringAReconnect(t *testing.T) {
-	t.Parallel()
-	w := published(t, pgtest.Shared(t, ""))
-	var closed atomic.Bool
-	cfg := w.config()
-	cfg.Postgres.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if closed.Load() {
-			return nil, errors.New("no network")
-		}
-		return new(net.Dialer).DialContext(ctx, network, address)
-	}
-	r := w.start(cfg)
-	r.state(Streaming)
-	name := w.slotName()
-	closed.Store(true)
-	w.exec("select pg_terminate_backend(active_pid, 20000) from pg_replication_slots where slot_name = $1", name)
-	w.exec("select pg_drop_replication_slot($1)", name)
-	w.insert(2)
-	w.exec("select pg_create_logical_replication_slot($1, 'pgoutput')", name)
-	closed.Store(false)
-	select {
-	case err := <-r.done:
-		r.done <- err
-		if err == nil || !strings.Contains(err.Error(), "walrelay repair") {
-			t.Errorf("got %v", err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatalf("the relay goes on: %+v", r.Status())
-	}
-	if n := len(w.records()); n != 10 {
-		t.Errorf("%d records, want those from before", n)
-	}
 }
 
 // A failover whose slot is newer than the row is explained by the timeline, and asks for no proof.

@@ -22,6 +22,8 @@ type Relay struct {
 	types    map[uint32]replication.Type // that were looked up, by oid
 	clock    logClock
 	produced produced
+	// unchanged looks, at a reconnect, whether slot and publication are what this run has left. The reader's.
+	unchanged func(context.Context) error
 
 	slot    atomic.Pointer[slotView]           // written by the monitor
 	current atomic.Pointer[replication.Stream] // the stream to wake

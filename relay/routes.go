@@ -11,6 +11,7 @@ import (
 // routes finds the mapping of a row by its relation.
 type routes struct {
 	tables  map[string]router.Config // by schema.table
+	oids    map[uint32]string        // names of the tables by oid, as they are now
 	ignored map[string]bool
 	metrics *metrics
 	bounds  router.Bounds
@@ -48,9 +49,10 @@ func (r *route) sent(m *router.Message) {
 	}
 }
 
-func newRoutes(cfg Config, m *metrics) *routes {
+func newRoutes(cfg Config, oids map[uint32]string, m *metrics) *routes {
 	r := &routes{
 		tables:  make(map[string]router.Config, len(cfg.Tables)),
+		oids:    oids,
 		ignored: make(map[string]bool, len(cfg.Ignore)),
 		metrics: m,
 		bound:   make(map[uint32]binding),
@@ -80,22 +82,33 @@ func (r *routes) of(relation *decoder.Relation) (found *route, ok bool) {
 
 // needsCatalog tells whether bind must know more of the relation than the stream tells.
 func (r *routes) needsCatalog(relation *decoder.Relation) bool {
-	config, ok := r.tables[tableName(relation)]
+	config, ok := r.tables[r.name(relation)]
 	return ok && config.NeedsCatalog(relation)
 }
 
-func tableName(relation *decoder.Relation) string { return relation.Namespace + "." + relation.Name }
+// name is the configured name of a relation, or its own. The stream has the name that a table had when the row was
+// inserted; a table that was renamed since is known by its oid.
+func (r *routes) name(relation *decoder.Relation) string {
+	own := relation.Namespace + "." + relation.Name
+	if _, ok := r.tables[own]; ok || r.ignored[own] {
+		return own
+	}
+	if now, ok := r.oids[relation.ID]; ok {
+		return now
+	}
+	return own
+}
 
 // bind makes the mapping for a relation that is new: the table's first one, or its shape has changed. The one before ends,
 // since no row of the old shape can follow.
 func (r *routes) bind(relation *decoder.Relation, known router.Catalog) (*route, error) {
-	name := tableName(relation)
+	name := r.name(relation)
 	config, ok := r.tables[name]
 	if !ok && !r.ignored[name] {
 		return nil, &StopError{
 			Reason: fmt.Sprintf("a row of table %q came, which is not a configured outbox table", name),
 			Remedy: "its rows would be lost in silence: add the table to tables, or list it under ignore, " +
-				"or take it out of the publication (a renamed outbox table comes under its new name)",
+				"or take it out of the publication",
 		}
 	}
 	var made *route

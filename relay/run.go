@@ -55,18 +55,20 @@ func (r *Relay) run(ctx context.Context) error {
 
 	row.Epoch, row.Timeline = epoch, system.Timeline
 	r.progress.begin(row)
+	look := r.glance(base.version)
 	producer := kafka.New(settings, r.log)
 	r.produced.begin(producer)
 	saver := &saver{
 		store: store, row: row, producerID: producer.ProducerID, progress: r.progress, metrics: r.metrics, log: r.log,
 		interval: r.cfg.SaveInterval, ahead: base.ahead, wake: r.wake, uncertain: uncertain,
-		glance: r.glance(base.version), horizons: newHorizons(row.Horizon, glance),
+		glance: look, horizons: newHorizons(row.Horizon, glance),
 	}
 	messages, err := newMessages(r.cfg, r.metrics)
 	if err != nil {
 		stream.Abort()
 		return err
 	}
+	r.unchanged = r.sameHistory(look, row.Publication)
 	flow := &flow{
 		cfg:       r.cfg,
 		progress:  r.progress,
@@ -74,7 +76,7 @@ func (r *Relay) run(ctx context.Context) error {
 		publisher: producer,
 		admit:     r.progress.admit,
 		decoder:   decoder.New(),
-		routes:    newRoutes(r.cfg, r.metrics),
+		routes:    newRoutes(r.cfg, base.oids, r.metrics),
 		describe:  r.describe,
 		messages:  messages,
 		window:    checkpoint.NewWindow(row.LSN, r.cfg.MaxMessages, r.cfg.MaxTransactions),

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/checkpoint"
 	"github.com/walrelay/walrelay/lsn"
-	"github.com/walrelay/walrelay/replication"
 )
 
 const (
@@ -37,7 +35,7 @@ type saver struct {
 	producerID func() int64
 	wake       func() // the reader, so that it tells Postgres
 	// glance looks at the database; horizons makes the row's horizon of it.
-	glance   func(context.Context, *pgx.Conn) (replication.Moment, error)
+	glance   glance
 	horizons *horizons
 	glanced  time.Time
 	// uncertain is flow.uncertain: what somebody else may have published ends there.

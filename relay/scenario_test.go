@@ -121,7 +121,7 @@ func (s *stage) newFlow(saved lsn.End) *flow {
 	progress.begin(checkpoint.Row{LSN: saved, KafkaClusterID: "main"})
 	return &flow{
 		cfg: cfg, progress: progress, orders: newOrders(), publisher: s, admit: progress.admit, decoder: decoder.New(),
-		routes:   newRoutes(cfg, newMetrics(prometheus.NewRegistry())),
+		routes:   newRoutes(cfg, nil, newMetrics(prometheus.NewRegistry())),
 		describe: s.describe,
 		window:   checkpoint.NewWindow(saved, cfg.MaxMessages, cfg.MaxTransactions),
 		identity: lsn.Identity{Source: 0xabcd},

@@ -171,7 +171,20 @@ func serverError(body []byte) error {
 	if err := response.Decode(body); err != nil {
 		return &WireError{Type: 'E', Reason: err.Error()}
 	}
-	return pgconn.ErrorResponseToPgError(&response)
+	pg := pgconn.ErrorResponseToPgError(&response)
+	if pg.Code == codeUndefinedObject && pg.Routine == "get_publication_oid" {
+		return publicationGone(pg)
+	}
+	return pg
+}
+
+// publicationGone is for a publication that the log does not have at the place where the stream is, whatever there is now.
+func publicationGone(err error) error {
+	return &SetupError{
+		Problem: "the publication is missing at this position of the log, so that rows are not in the stream",
+		Remedy:  "see which and restore them: walrelay repair",
+		Err:     err,
+	}
 }
 
 // judgeNotice stops the stream when rows are being left out: on 18 and later a missing publication is only a
@@ -183,10 +196,7 @@ func judgeNotice(body []byte) error {
 		return &WireError{Type: 'N', Reason: err.Error()}
 	}
 	if notice.Code == codeNotInPrerequisite && notice.Routine == "LoadPublications" {
-		return &SetupError{
-			Problem: "the publication is missing at this position of the log: " + notice.Message,
-			Remedy:  "rows may be missing from here on; do not confirm, see docs/operations.md (publication dropped)",
-		}
+		return publicationGone(errors.New(notice.Message))
 	}
 	return nil
 }
