@@ -20,6 +20,9 @@ type runner struct {
 	client  *kafka.Client
 	letters *kafka.Writer           // nil without a dead-letter topic
 	fail    context.CancelCauseFunc // ends Run with an error
+	// partitions are those of each topic, as of before the group was joined. Written by Run, and then by the watch of one
+	// generation after the other.
+	partitions map[string]int
 }
 
 // Run reads the topics and handles their messages until ctx ends, then finishes what is under way, commits it, leaves the
@@ -39,6 +42,7 @@ func Run(ctx context.Context, cfg Config, h Handler) error {
 	defer fail(nil)
 	r := &runner{cfg: cfg, handler: h, metrics: m, fail: fail}
 	defer r.connect()()
+	r.partitions = r.count(running)
 
 	group, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID: cfg.Group, Brokers: cfg.Brokers, Topics: cfg.Topics, Dialer: r.dialer, StartOffset: kafka.FirstOffset,

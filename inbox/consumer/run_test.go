@@ -288,9 +288,7 @@ func (f *fake) config(group string) Config {
 // run runs a consumer while during runs, stops it and waits for its end.
 func (f *fake) run(cfg Config, h Handler, during func()) {
 	f.t.Helper()
-	running(f.t, cfg, h, func() {
-		during()
-	}, func() {
+	running(f.t, cfg, h, during, func() {
 		if f.onStop != nil {
 			f.onStop()
 		}

@@ -9,26 +9,22 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// watchTopics returns, and so ends the generation, when a topic has got partitions that nobody was assigned. kafka-go's own
-// watch ends each generation at once while a topic does not exist.
+// watchTopics returns, and so ends the generation, when a topic has other partitions than it had before the group was
+// joined: then nobody may have been assigned them. kafka-go's own watch ends each generation at once while a topic does
+// not exist, and overlooks what changes between the assignment and its first look.
 func (r *runner) watchTopics(stop context.Context) {
-	known := r.count(stop)
 	tick := time.NewTicker(topicWatch)
 	defer tick.Stop()
 	for {
+		if now := r.count(stop); now != nil && !maps.Equal(r.partitions, now) {
+			r.partitions = now // before the group is joined anew
+			r.cfg.Logger.Info("consumer: partitions of a topic have changed", slog.String("group", r.cfg.Group))
+			return
+		}
 		select {
 		case <-stop.Done():
 			return
 		case <-tick.C:
-		}
-		now := r.count(stop)
-		switch {
-		case now == nil:
-		case known == nil:
-			known = now
-		case !maps.Equal(known, now):
-			r.cfg.Logger.Info("consumer: partitions of a topic have changed", slog.String("group", r.cfg.Group))
-			return
 		}
 	}
 }

@@ -42,6 +42,9 @@ func TestCodeBase(t *testing.T) {
 	t.Run("binary", func(t *testing.T) {
 		report(t, Linked(goList(t, "-deps", "./cmd/walrelay")))
 	})
+	t.Run("applications", func(t *testing.T) {
+		report(t, Light(goList(t, "-deps", "./outbox", "./inbox")))
+	})
 }
 
 func report(t *testing.T, found []Violation) {

@@ -179,3 +179,10 @@ func violations(t *testing.T, rule func(*Tree) []Violation, files map[string]str
 	slices.Sort(found)
 	return found
 }
+
+func TestLight(t *testing.T) {
+	got := Light([]string{"fmt", module + "/outbox", "github.com/jackc/pgx/v5/pgconn", "vendor/golang.org/x/text", module + "/relay", "github.com/segmentio/kafka-go"})
+	if len(got) != 2 {
+		t.Errorf("%v, want the relay and kafka-go", got)
+	}
+}
