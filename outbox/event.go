@@ -35,14 +35,14 @@ const maxTopic = 249
 func (e *Event) check() error {
 	switch {
 	case e.AggregateType == "":
-		return errors.New("AggregateType is empty: it chooses the topic")
+		return errors.New("empty AggregateType: it chooses the topic")
 	case len(e.AggregateType) > maxTopic || !legal(e.AggregateType):
-		return fmt.Errorf("AggregateType %.40q cannot be part of a topic's name: use at most %d of the characters a-z A-Z 0-9 . _ -",
+		return fmt.Errorf("an AggregateType %.40q cannot be part of a topic's name: use at most %d of the characters a-z A-Z 0-9 . _ -",
 			e.AggregateType, maxTopic)
 	case e.AggregateID == "":
-		return errors.New("AggregateID is empty: it is the record's key, which keeps the order")
+		return errors.New("empty AggregateID: it is the record's key, which keeps the order")
 	case e.Type == "":
-		return errors.New("type is empty")
+		return errors.New("empty Type")
 	}
 	for name, text := range map[string]string{"ID": e.ID, "AggregateID": e.AggregateID, "Type": e.Type} {
 		if !storable(text) {
@@ -81,13 +81,13 @@ func (e *Event) payload() (any, error) {
 		return p, nil
 	case json.RawMessage: // Marshal would write it anew
 		if !json.Valid(p) {
-			return nil, errors.New("payload is no valid JSON")
+			return nil, errors.New("invalid JSON as Payload")
 		}
 		return string(p), nil
 	}
 	text, err := marshal(e.Payload)
 	if err != nil {
-		return nil, fmt.Errorf("payload as JSON: %w", err)
+		return nil, fmt.Errorf("write Payload as JSON: %w", err)
 	}
 	return string(text), nil
 }

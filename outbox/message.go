@@ -23,11 +23,11 @@ type envelope struct {
 // message is the arguments of one pg_logical_emit_message.
 func (o Outbox) message(ctx context.Context, e Event) ([]any, error) {
 	if _, raw := e.Payload.([]byte); raw {
-		return nil, errors.New("payload is []byte, but a message carries JSON: use a table with a bytea column")
+		return nil, errors.New("a Payload of type []byte, but a message carries JSON: use a table with a bytea column")
 	}
 	payload, err := marshal(e.Payload)
 	if err != nil {
-		return nil, fmt.Errorf("payload as JSON: %w", err)
+		return nil, fmt.Errorf("write Payload as JSON: %w", err)
 	}
 	if e.ID == "" {
 		e.ID = NewID()

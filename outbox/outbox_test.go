@@ -115,15 +115,15 @@ func TestRefused(t *testing.T) {
 		event outbox.Event
 		want  string
 	}{
-		{event: with(func(e *outbox.Event) { e.AggregateType = "" }), want: "AggregateType is empty"},
+		{event: with(func(e *outbox.Event) { e.AggregateType = "" }), want: "empty AggregateType"},
 		{event: with(func(e *outbox.Event) { e.AggregateType = "Order Item" }), want: "cannot be part of a topic's name"},
 		{event: with(func(e *outbox.Event) { e.AggregateType = strings.Repeat("a", 250) }), want: "cannot be part of a topic's name"},
-		{event: with(func(e *outbox.Event) { e.AggregateID = "" }), want: "AggregateID is empty"},
+		{event: with(func(e *outbox.Event) { e.AggregateID = "" }), want: "empty AggregateID"},
 		{event: with(func(e *outbox.Event) { e.AggregateID = "a\x00" }), want: "zero byte"},
 		{event: with(func(e *outbox.Event) { e.Type = "\xff" }), want: "not UTF-8"},
-		{event: with(func(e *outbox.Event) { e.Type = "" }), want: "type is empty"},
-		{event: with(func(e *outbox.Event) { e.Payload = json.RawMessage(`{`) }), want: "no valid JSON"},
-		{event: with(func(e *outbox.Event) { e.Payload = make(chan int) }), want: "payload as JSON"},
+		{event: with(func(e *outbox.Event) { e.Type = "" }), want: "empty Type"},
+		{event: with(func(e *outbox.Event) { e.Payload = json.RawMessage(`{`) }), want: "invalid JSON"},
+		{event: with(func(e *outbox.Event) { e.Payload = make(chan int) }), want: "Payload as JSON"},
 		{event: with(func(e *outbox.Event) { e.Headers = map[string]string{"a": "b"} }), want: "no column for them"},
 		{event: with(func(e *outbox.Event) { e.Headers = map[string]string{"walrelay.lsn": "b"} }), want: "written by the relay"},
 		{event: with(func(e *outbox.Event) { e.Headers = map[string]string{"": "b"} }), want: "not empty"},

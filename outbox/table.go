@@ -46,7 +46,7 @@ func (c Columns) row(ctx context.Context, e Event) ([]any, error) {
 	var row []any
 	switch {
 	case c.ID == "" && e.ID != "":
-		return nil, errors.New("ID is set, but Columns.ID is empty: the database makes the id")
+		return nil, errors.New("an ID, but no Columns.ID: the database makes the id")
 	case c.ID != "" && e.ID == "":
 		row = append(row, NewID())
 	case c.ID != "":
@@ -59,7 +59,7 @@ func (c Columns) row(ctx context.Context, e Event) ([]any, error) {
 	row = append(row, payload)
 	switch {
 	case c.Headers == "" && len(e.Headers) > 0:
-		return nil, errors.New("headers are set, but the table has no column for them: add one (jsonb) and name it in Columns.Headers " +
+		return nil, errors.New("there are Headers, but the table has no column for them: add one (jsonb) and name it in Columns.Headers " +
 			"and in the relay's setting columns.headers")
 	case c.Headers != "":
 		row = append(row, headersJSON(e.Headers))
