@@ -19,7 +19,6 @@ var goroutineLimits = map[string]int{
 	"internal/pgtest/process": 1, // waits for the child
 	"internal/pgtest/cache":   1, // tells how long a download takes
 	"internal/faultconn":      3, // accepts, and a pump each way
-	"inbox/consumer":          2, // lanes of a batch; retention of the inbox. Partitions are started by kafka-go, which waits for them
 }
 
 // Goroutines reports packages that start goroutines in more places than they may. Tests are left out: goleak looks after
