@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,7 +35,7 @@ func (o *orders) paused() (reason string, ok bool) {
 	if o.pause == nil {
 		return "", false
 	}
-	return fmt.Sprintf("paused by %s: %s", o.pause.By, o.pause.Reason), true
+	return strings.TrimSuffix(fmt.Sprintf("paused by %s: %s", o.pause.By, o.pause.Reason), ": "), true
 }
 
 // skip takes the order to skip an event. The caller must follow it.

@@ -34,7 +34,7 @@ func TestDrain(t *testing.T) {
 	if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
 		t.Errorf("exit: %v\n%s", err, output)
 	}
-	if got := walrelay(t, environ, "drain"); got.code != exitConfiguration || !strings.Contains(got.err, "--reason") {
-		t.Errorf("without a reason: %+v", got)
+	if got := walrelay(t, environ, "skip", "0000002a:0/10:5:1"); got.code != exitConfiguration || !strings.Contains(got.err, "--reason") {
+		t.Errorf("skip without a reason: %+v", got)
 	}
 }

@@ -20,7 +20,7 @@ const outcomeWait = 10 * time.Second
 
 func (p *program) pauseCommand() *cobra.Command {
 	return p.requestCommand(checkpoint.Pause, &cobra.Command{
-		Use:   "pause --reason text",
+		Use:   "pause [--reason text]",
 		Short: "Ask the running relay to publish nothing more; the slot keeps the events",
 		Args:  noArguments,
 	})
@@ -28,7 +28,7 @@ func (p *program) pauseCommand() *cobra.Command {
 
 func (p *program) resumeCommand() *cobra.Command {
 	return p.requestCommand(checkpoint.Resume, &cobra.Command{
-		Use:   "resume --reason text",
+		Use:   "resume [--reason text]",
 		Short: "Ask the paused relay to go on",
 		Args:  noArguments,
 	})
@@ -55,7 +55,7 @@ became of it.`,
 
 func (p *program) drainCommand() *cobra.Command {
 	return p.requestCommand(checkpoint.Drain, &cobra.Command{
-		Use:   "drain --reason text",
+		Use:   "drain [--reason text]",
 		Short: "Before the server is stopped for good: publish everything, and leave the slot nothing to send",
 		Long: `Ask the running relay to publish everything and to bring the slot to the end of the log, as pg_upgrade of Postgres 17 and
 later demands. Stop the applications first. It returns when that is done; exit code 0 means drained. Then stop the server
@@ -68,12 +68,12 @@ stop the relay, run walrelay slot adopt, and start it again. walrelay resume end
 	})
 }
 
-// requestCommand gives a command that writes a request its flag and its work.
+// requestCommand gives a command that writes a request its flag and its work. Only what leaves an event out must say why.
 func (p *program) requestCommand(kind checkpoint.RequestKind, cmd *cobra.Command) *cobra.Command {
 	var reason string
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if strings.TrimSpace(reason) == "" {
+		if kind == checkpoint.Skip && strings.TrimSpace(reason) == "" {
 			return &usageError{cmd.CommandPath(), errors.New("--reason: say why, for the record")}
 		}
 		settings, err := p.loadWithoutKafka(cmd)
