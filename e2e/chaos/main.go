@@ -81,7 +81,7 @@ func (o options) run(ctx context.Context) (summary, error) {
 			return sum, nil
 		}
 		r := round{
-			binary: binary, keep: o.keep, ground: grounds[record.count()%len(grounds)].but(o.only),
+			binary: binary, keep: o.keep, out: os.Stdout, ground: grounds[record.count()%len(grounds)].but(o.only),
 			outcome: outcome{Commit: source, Date: time.Now().UTC().Format(time.RFC3339), Seed: o.seed, Cycles: min(left, o.round)},
 		}
 		if o.seed == 0 {

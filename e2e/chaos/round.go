@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -32,14 +33,15 @@ func (g ground) but(other ground) ground {
 // round is some cycles on the same servers, and their audit.
 type round struct {
 	binary string
-	keep   bool // its folder
+	keep   bool      // its folder
+	out    io.Writer // for progress
 	ground
 	outcome
 }
 
 // run fills in the outcome. Its error is that of the outcome, or ctx's; it has been said.
 func (r *round) run(ctx context.Context) error {
-	fmt.Printf("round of %d cycles on PostgreSQL %s and %d broker(s), SEED=%d\n", r.Cycles, r.Postgres, r.Brokers, r.Seed)
+	fmt.Fprintf(r.out, "round of %d cycles on PostgreSQL %s and %d broker(s), SEED=%d\n", r.Cycles, r.Postgres, r.Brokers, r.Seed)
 	began := time.Now()
 	dir, err := newDir(r.Seed)
 	if err != nil {
@@ -57,13 +59,13 @@ func (r *round) run(ctx context.Context) error {
 	}
 	if err != nil {
 		r.Failed = err.Error()
-		fmt.Printf("FAILED after %d cycles: %v\nlogs and data: %s\nagain: make chaos SEED=%d CYCLES=%d POSTGRES=%s BROKERS=%d\n",
+		fmt.Fprintf(r.out, "FAILED after %d cycles: %v\nlogs and data: %s\nagain: make chaos SEED=%d CYCLES=%d POSTGRES=%s BROKERS=%d\n",
 			r.Cycles, err, dir, r.Seed, planned, r.Postgres, r.Brokers)
 		return err
 	}
-	fmt.Printf("%d events, nothing lost, reordered, duplicated or foreign; %.0f s\n", r.Events, r.Seconds)
+	fmt.Fprintf(r.out, "%d events, nothing lost, reordered, duplicated or foreign; %.0f s\n", r.Events, r.Seconds)
 	if r.keep {
-		fmt.Println("logs and data:", dir)
+		fmt.Fprintln(r.out, "logs and data:", dir)
 		return nil
 	}
 	return os.RemoveAll(dir)
@@ -96,9 +98,9 @@ func (r *round) fight(ctx context.Context, a *arena) error {
 			r.Faults[s.name]++
 		}
 		took, still := math.Round(time.Since(began).Seconds()*10)/10, a.take()
-		fmt.Printf("%4d/%d %5.1f s  %s\n", r.Cycles, planned, took, describe(strikes))
+		fmt.Fprintf(r.out, "%4d/%d %5.1f s  %s\n", r.Cycles, planned, took, describe(strikes))
 		if still > time.Second {
-			fmt.Printf("          the machine stood still for %v\n", still.Round(time.Millisecond))
+			fmt.Fprintf(r.out, "          the machine stood still for %v\n", still.Round(time.Millisecond))
 			continue // this time is not walrelay's
 		}
 		r.Slowest = max(r.Slowest, took)

@@ -35,16 +35,16 @@ var faults = []fault{
 	{"freeze brokers", "kafka", 8, freezeBrokers},
 	{"slow broker", "kafka", 5, slowBroker},
 
-	{"cut Postgres", "wire", 3, cutPostgres},
-	{"cut Postgres inside a message", "wire", 3, cutPostgresInside},
-	{"stall Postgres", "wire", 3, stallPostgres},
-	{"refuse Postgres", "wire", 2, refusePostgres},
-	{"cut Kafka", "wire", 3, cutKafka},
-	{"cut Kafka inside a request", "wire", 3, cutKafkaInsideRequest},
-	{"cut Kafka inside an answer", "wire", 3, cutKafkaInsideAnswer},
-	{"lose answers of Kafka", "wire", 3, silenceKafka},
-	{"stall Kafka", "wire", 3, stallKafka},
-	{"delay Kafka", "wire", 2, delayKafka},
+	{"cut Postgres", "wire to Postgres", 3, cutPostgres},
+	{"cut Postgres inside a message", "wire to Postgres", 3, cutPostgresInside},
+	{"stall Postgres", "wire to Postgres", 3, stallPostgres},
+	{"refuse Postgres", "wire to Postgres", 2, refusePostgres},
+	{"cut Kafka", "wire to Kafka", 3, cutKafka},
+	{"cut Kafka inside a request", "wire to Kafka", 3, cutKafkaInsideRequest},
+	{"cut Kafka inside an answer", "wire to Kafka", 3, cutKafkaInsideAnswer},
+	{"lose answers of Kafka", "wire to Kafka", 3, silenceKafka},
+	{"stall Kafka", "wire to Kafka", 3, stallKafka},
+	{"delay Kafka", "wire to Kafka", 2, delayKafka},
 
 	{"end the walsender", "slot", 4, endWalsender},
 	{"take the slot", "slot", 6, takeSlot},
@@ -64,8 +64,8 @@ type strike struct {
 
 func (s strike) String() string {
 	text := fmt.Sprintf("%s at %d ms for %d ms", s.name, s.at.Milliseconds(), s.lasts.Milliseconds())
-	if s.subject == "kafka" || s.subject == "wire" {
-		text += fmt.Sprintf(" (%v)", s.brokers)
+	if s.subject == "kafka" || s.subject == "wire to Kafka" {
+		text += fmt.Sprintf(" on %v", s.brokers)
 	}
 	return text
 }
