@@ -31,7 +31,7 @@ func endWalsender(ctx context.Context, a *arena, _ strike) error {
 func takeSlot(ctx context.Context, a *arena, s strike) error {
 	limit, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	url := fmt.Sprintf("%s&replication=database&application_name=chaos&options=-c%%20wal_sender_timeout=%d",
+	url := fmt.Sprintf("%s&replication=database&application_name=chaos&wal_sender_timeout=%d",
 		a.postgres.URL(database), walSenderTimeout.Milliseconds())
 	conn, err := a.openSlot(limit, url)
 	if err != nil {

@@ -16,9 +16,10 @@ func cutPostgres(ctx context.Context, a *arena, s strike) error {
 	return nil
 }
 
-func cutPostgresInside(_ context.Context, a *arena, s strike) error {
+func cutPostgresInside(ctx context.Context, a *arena, s strike) error {
 	a.toPostgres.CutAfterRead(1 + int64(s.dice*20_000))
-	return nil
+	defer a.toPostgres.Disarm()
+	return pause(ctx, s.lasts)
 }
 
 // stallPostgres goes on where it was, or loses the connections.
@@ -59,26 +60,29 @@ func cutKafka(ctx context.Context, a *arena, s strike) error {
 	return nil
 }
 
-func cutKafkaInsideRequest(_ context.Context, a *arena, s strike) error {
+func cutKafkaInsideRequest(ctx context.Context, a *arena, s strike) error {
 	for _, p := range a.proxies(s) {
 		p.CutAfterWrite(1 + int64(s.dice*10_000))
+		defer p.Disarm()
 	}
-	return nil
+	return pause(ctx, s.lasts)
 }
 
-func cutKafkaInsideAnswer(_ context.Context, a *arena, s strike) error {
+func cutKafkaInsideAnswer(ctx context.Context, a *arena, s strike) error {
 	for _, p := range a.proxies(s) {
 		p.CutAfterRead(1 + int64(s.dice*1_000))
+		defer p.Disarm()
 	}
-	return nil
+	return pause(ctx, s.lasts)
 }
 
 // silenceKafka loses answers to requests that the broker has carried out.
-func silenceKafka(_ context.Context, a *arena, s strike) error {
+func silenceKafka(ctx context.Context, a *arena, s strike) error {
 	for _, p := range a.proxies(s) {
 		p.SilenceAfterRead(1 + int64(s.dice*1_000))
+		defer p.Disarm()
 	}
-	return nil
+	return pause(ctx, s.lasts)
 }
 
 func stallKafka(ctx context.Context, a *arena, s strike) error {

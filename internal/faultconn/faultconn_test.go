@@ -203,6 +203,17 @@ func TestCutAfterReadIsExactAndHappensOnce(t *testing.T) {
 	})
 }
 
+func TestDisarmedFaultsDoNotHappen(t *testing.T) {
+	each(t, echo, func(t *testing.T, f *Faults, connect func() net.Conn) {
+		c := connect()
+		f.CutAfterWrite(3)
+		f.SilenceAfterRead(3)
+		f.Disarm()
+		send(t, c, "abcdefgh")
+		receive(t, c, "abcdefgh")
+	})
+}
+
 func TestCutAfterWriteIsExactAndHappensOnce(t *testing.T) {
 	got := make(chan string, 2)
 	server := func(c net.Conn) {

@@ -62,6 +62,13 @@ func (f *Faults) CutAfterWrite(n int64) { f.arm(write, trigger{n, cut}) }
 // go through, but the answers are lost. It happens once.
 func (f *Faults) SilenceAfterRead(n int64) { f.arm(read, trigger{n, silence}) }
 
+// Disarm takes back CutAfterRead, CutAfterWrite and SilenceAfterRead where they have not happened yet.
+func (f *Faults) Disarm() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.armed = [2]trigger{}
+}
+
 func (f *Faults) arm(d direction, t trigger) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
