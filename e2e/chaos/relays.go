@@ -72,7 +72,11 @@ func (a *arena) startStandby(ctx context.Context) (*relaytest.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	limit := 3 * time.Second
+	if a.alone {
+		limit = recovery
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err = relaytest.Await(ctx, func() error {
 		if s, err := standby.Status(ctx); err != nil || s.State != relay.Standby {
