@@ -116,6 +116,9 @@ func (l *lane) decide(now, idleSince time.Time) (step laneStep, at time.Time, ok
 	case !work, at.After(now):
 		l.setWaiting(true)
 		return 0, at, false
+	case p.doubtful(now): // woken when that is over
+		l.setWaiting(true)
+		return 0, now.Add(beatEvery), false
 	case l.conn == nil:
 		b.dialing = true
 		return laneDials, time.Time{}, true

@@ -57,6 +57,8 @@ type Producer struct {
 	pool   bufferPool
 	events chan struct{}
 
+	renewEvery, pauseLimit time.Duration // see standing.go
+
 	// mu guards all below, and everything that hangs from it.
 	mu        sync.Mutex
 	startLane func(*lane) // set by Run
@@ -90,7 +92,10 @@ func New(cfg Config, log *zap.Logger) *Producer {
 		events:  make(chan struct{}, 1),
 		stopped: true,
 		cluster: newCluster(),
-		topics:  map[string]*topic{},
+
+		renewEvery: renewEvery,
+		pauseLimit: pauseLimit,
+		topics:     map[string]*topic{},
 
 		resume:   cfg.Resume,
 		resuming: make(chan struct{}, 1),
@@ -175,6 +180,11 @@ func (p *Producer) Send() {
 		return
 	}
 	p.held = false
+	p.signalReady()
+}
+
+// signalReady sees to it that lanes look at what is ready.
+func (p *Producer) signalReady() {
 	for _, b := range p.cluster.brokers {
 		if b.ready.head != nil {
 			p.signal(b)

@@ -50,8 +50,15 @@ func begin(t *testing.T, addrs []string, cfg Config) *life {
 	t.Helper()
 	cfg.Brokers = addrs
 	cfg.TransactionalID = "walrelay/test"
+	return beginWith(t, cfg, func(*Producer) {})
+}
+
+// beginWith is begin with a producer that is changed before it runs.
+func beginWith(t *testing.T, cfg Config, change func(*Producer)) *life {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{Producer: New(cfg, logger(t)), t: t, stop: cancel, over: make(chan error, 1)}
+	change(l.Producer)
 	go func() { l.over <- l.Run(ctx) }()
 	t.Cleanup(func() { l.end() })
 	return l

@@ -19,12 +19,14 @@ type identity struct {
 // session is the producer's standing at the brokers. Guarded by Producer.mu.
 type session struct {
 	identity
-	up      bool
+	up bool
+	standing
 	plain   bool // no right to the transactional id: nobody is fenced
 	failing failure
 }
 
-// runSession gets the producer its identity. From then on records are taken. It tries for as long as ctx lasts.
+// runSession gets the producer its identity. From then on records are taken. It tries for as long as ctx lasts, and looks
+// after the session from then on.
 func (p *Producer) runSession(ctx context.Context) error {
 	control := client{cfg: &p.cfg}
 	defer control.close()
@@ -43,7 +45,10 @@ func (p *Producer) runSession(ctx context.Context) error {
 				return nil
 			}
 			p.begin(who, plain)
-			return nil
+			if plain {
+				return nil
+			}
+			return p.stand(ctx, named, who)
 		}
 		if !plain && isCode(err, codeTransactionalForbidden) {
 			p.log.Warn("no right to the transactional id: an earlier relay that still sends is not refused, and events of "+
@@ -90,7 +95,7 @@ func (p *Producer) sessionFailed(err error, attempt int) time.Duration {
 func (p *Producer) begin(who identity, plain bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.session = session{identity: who, up: true, plain: plain}
+	p.session = session{identity: who, up: true, plain: plain, standing: standing{beat: time.Now().UnixNano()}}
 	p.log.Info("kafka session begins", zap.Int64("producer_id", who.id), zap.Int16("epoch", who.epoch))
 	for _, t := range p.topics {
 		p.admit(t)
