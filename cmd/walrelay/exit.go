@@ -8,6 +8,7 @@ import (
 	"github.com/walrelay/walrelay/audit"
 	"github.com/walrelay/walrelay/config"
 	"github.com/walrelay/walrelay/kafka"
+	"github.com/walrelay/walrelay/prune"
 	"github.com/walrelay/walrelay/relay"
 	"github.com/walrelay/walrelay/replication"
 )
@@ -102,6 +103,7 @@ func exitCode(err error) int {
 		unprovable  *unprovableError
 		forbidden   *kafka.ForbiddenError
 		halted      *audit.HaltedError
+		refused     *prune.RefusedError
 	)
 	switch {
 	case errors.As(err, &usage), errors.As(err, &listen), errors.As(err, &problems), errors.As(err, &file):
@@ -110,7 +112,7 @@ func exitCode(err error) int {
 		return exitDifferences
 	case errors.As(err, &unprovable):
 		return exitUnprovable
-	case errors.As(err, &stop), errors.As(err, &forbidden), errors.As(err, &halted), errors.As(err, &undecided):
+	case errors.As(err, &stop), errors.As(err, &forbidden), errors.As(err, &halted), errors.As(err, &undecided), errors.As(err, &refused):
 		return exitPerson
 	case errors.As(err, &wire):
 		return exitUnexpected

@@ -31,7 +31,21 @@ func (p *program) root() *cobra.Command {
 	}
 	p.flags.add(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd.CommandPath(), err} })
-	root.AddCommand(p.runCommand(), p.initCommand(), p.pauseCommand(), p.resumeCommand(), p.skipCommand(), p.drainCommand(), p.verifyCommand(), p.repairCommand(), p.slotCommand(), p.importDebeziumCommand(), p.configCommand(), p.versionCommand())
+	root.AddCommand(
+		p.runCommand(),
+		p.initCommand(),
+		p.slotCommand(),
+		p.pauseCommand(),
+		p.resumeCommand(),
+		p.skipCommand(),
+		p.drainCommand(),
+		p.verifyCommand(),
+		p.repairCommand(),
+		p.pruneCommand(),
+		p.importDebeziumCommand(),
+		p.configCommand(),
+		p.versionCommand(),
+	)
 	return root
 }
 

@@ -46,9 +46,11 @@ var layers = map[string]layer{
 		third: []string{pgx}},
 	"inbox/consumer": {ours: []string{"inbox", "outbox"},
 		third: []string{pgx, "github.com/segmentio/kafka-go", metrics, group}},
+	"prune": {
+		third: []string{pgx}},
 	"config": {ours: []string{"admin", "relay", "audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn"},
 		third: []string{"go.yaml.in/yaml/v3", "github.com/caarlos0/env/v11", pgx + "/pgconn", "github.com/segmentio/kafka-go/compress", "github.com/segmentio/kafka-go/sasl"}},
-	"cmd/walrelay": {ours: []string{"config", "relay", "audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn", "admin", "migrations"},
+	"cmd/walrelay": {ours: []string{"config", "relay", "audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn", "admin", "migrations", "prune"},
 		third: []string{pgx, zap, metrics, group, "github.com/spf13/cobra"}},
 }
 
