@@ -42,6 +42,7 @@ func (p *program) root() *cobra.Command {
 		p.verifyCommand(),
 		p.repairCommand(),
 		p.pruneCommand(),
+		p.tailCommand(),
 		p.importDebeziumCommand(),
 		p.configCommand(),
 		p.versionCommand(),
