@@ -47,7 +47,7 @@ func (c Config) compare(ctx context.Context, log *zap.Logger, o audit.Config, ch
 	o.Source = lsn.SourceOf(survey.Server.SystemID, survey.Server.DatabaseOID)
 	o.DeadLetterTopic = c.DeadLetterTopic
 	settings := c.Kafka
-	settings.TransactionalID = transactionalID(o.Source, survey.Slot)
+	settings.TransactionalID = TransactionalID(o.Source, survey.Slot)
 	reader := kafka.NewLogReader(settings, log)
 	a, err := audit.New(o, reader)
 	if err != nil {
@@ -74,8 +74,8 @@ func (c Config) audited(survey *replication.Survey) []audit.Table {
 	return tables
 }
 
-// transactionalID is what Kafka knows all relays of a slot by, one after the other.
-func transactionalID(source uint32, slot string) string {
+// TransactionalID is what Kafka knows all relays of a slot by, one after the other.
+func TransactionalID(source uint32, slot string) string {
 	return fmt.Sprintf("walrelay/%08x/%s", source, slot)
 }
 

@@ -348,7 +348,7 @@ func TestRepairFencesTheRelayBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := lsn.SourceOf(w.loadRow().SystemID, oid)
-	frozen := kafka.New(kafka.Config{Brokers: w.brokers, TransactionalID: transactionalID(source, w.slotName())}, nil)
+	frozen := kafka.New(kafka.Config{Brokers: w.brokers, TransactionalID: TransactionalID(source, w.slotName())}, nil)
 	over := make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

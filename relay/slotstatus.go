@@ -1,7 +1,10 @@
 package relay
 
 import (
+	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/walrelay/walrelay/replication"
 )
@@ -71,4 +74,15 @@ func slotStatus(w *replication.Watch, at time.Time, age time.Duration) *SlotStat
 		s.Failover, s.Synced = slot.Failover, slot.Synced
 	}
 	return s
+}
+
+// AskSlot asks the server about a slot where there is no relay to ask.
+func AskSlot(ctx context.Context, conn *pgx.Conn, cfg Config, slot string) (*SlotStatus, error) {
+	watch, err := replication.WatchSlot(ctx, conn, slot)
+	if err != nil {
+		return nil, err
+	}
+	s := slotStatus(watch, time.Now(), 0)
+	s.Finding = cfg.withDefaults().SlotWatch.Judge(slot, watch)
+	return s, nil
 }

@@ -48,8 +48,8 @@ type SlotFinding struct {
 func (s SlotWatch) Judge(name string, w *replication.Watch) SlotFinding {
 	switch {
 	case w.Slot == nil:
-		return SlotFinding{SlotUnready, fmt.Sprintf("slot %s does not exist any more", name),
-			"see which events are missing and restore them: walrelay repair"}
+		return SlotFinding{SlotUnready, fmt.Sprintf("slot %s does not exist", name),
+			"see which events are missing and restore them: walrelay repair (nothing was relayed yet: walrelay run makes it)"}
 	case w.Slot.WALStatus == "lost":
 		return SlotFinding{SlotUnready, fmt.Sprintf("slot %s is lost (%s)", name, lostReason(w.Slot)),
 			"see which events are missing and restore them: walrelay repair"}

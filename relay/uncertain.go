@@ -17,7 +17,7 @@ import (
 // bounds what the run before has seen.
 func (r *Relay) producerConfig(ctx context.Context, store *checkpoint.Store, row checkpoint.Row, source uint32) (kafka.Config, lsn.End, error) {
 	cfg := r.cfg.Kafka
-	cfg.TransactionalID = transactionalID(source, r.cfg.Postgres.Slot)
+	cfg.TransactionalID = TransactionalID(source, r.cfg.Postgres.Slot)
 	if !row.MatchByID && (row.State == checkpoint.Clean || row.Epoch == 0) {
 		return cfg, 0, nil
 	}

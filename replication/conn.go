@@ -87,15 +87,15 @@ type ConnectError struct {
 
 // Error is the cause and the remedy in one line.
 func (e *ConnectError) Error() string {
-	text := "connect to Postgres: " + e.attempts()
+	text := "connect to Postgres: " + e.Attempts()
 	if e.Remedy != "" {
 		text += "; " + e.Remedy
 	}
 	return text
 }
 
-// attempts is pgconn's report in one line. It has a line for each attempt, and the same one again for TLS and without.
-func (e *ConnectError) attempts() string {
+// Attempts is pgconn's report in one line. It has a line for each attempt, and the same one again for TLS and without.
+func (e *ConnectError) Attempts() string {
 	head, rest, _ := strings.Cut(e.Err.Error(), "\n")
 	var lines []string
 	for line := range strings.Lines(rest) {

@@ -109,7 +109,9 @@ func (s Script) grants() string {
 		"-- CREATE ROLE %[2]s LOGIN REPLICATION PASSWORD '...';  (RDS: GRANT rds_replication TO %[2]s;)\n"+
 		"%[1]sGRANT USAGE ON SCHEMA walrelay TO %[2]s;\n"+
 		"%[1]sGRANT SELECT ON walrelay.schema_version TO %[2]s;\n"+
-		"%[1]sGRANT SELECT, UPDATE ON walrelay.checkpoint, walrelay.request TO %[2]s;\n\n"+
+		"%[1]sGRANT SELECT, UPDATE ON walrelay.checkpoint TO %[2]s;\n"+
+		"%[1]sGRANT SELECT, INSERT, UPDATE ON walrelay.request TO %[2]s;\n"+
+		"-- To name transactions that keep the log: GRANT pg_read_all_stats TO %[2]s;\n\n"+
 		"-- Applications that call walrelay.emit, publish or consumed, or use the Go packages; publish also needs INSERT on the outbox.\n"+
 		"-- GRANT USAGE ON SCHEMA walrelay TO ...;\n"+
 		"-- GRANT SELECT, INSERT, UPDATE, DELETE ON walrelay.processed_events, walrelay.processed_positions TO ...;\n", comment, name)

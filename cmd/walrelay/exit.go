@@ -101,6 +101,7 @@ func exitCode(err error) int {
 		undecided   *undecidedError
 		differences *differencesError
 		unprovable  *unprovableError
+		ailing      ailingError
 		forbidden   *kafka.ForbiddenError
 		halted      *audit.HaltedError
 		refused     *prune.RefusedError
@@ -112,7 +113,8 @@ func exitCode(err error) int {
 		return exitDifferences
 	case errors.As(err, &unprovable):
 		return exitUnprovable
-	case errors.As(err, &stop), errors.As(err, &forbidden), errors.As(err, &halted), errors.As(err, &undecided), errors.As(err, &refused):
+	case errors.As(err, &ailing), errors.As(err, &stop), errors.As(err, &forbidden), errors.As(err, &halted), errors.As(err, &undecided),
+		errors.As(err, &refused):
 		return exitPerson
 	case errors.As(err, &wire):
 		return exitUnexpected

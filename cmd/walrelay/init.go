@@ -19,6 +19,7 @@ import (
 type initFlags struct {
 	sql, schemaOnly bool
 	existing        string
+	role            string
 }
 
 func (p *program) initCommand() *cobra.Command {
@@ -47,6 +48,9 @@ A database whose applications only consume events needs the schema walrelay alon
 			default:
 				return &usageError{cmd.CommandPath(), fmt.Errorf("--existing: want %s or %s", replication.PublishExisting, replication.SkipExisting)}
 			}
+			if flags.role != "" && !flags.sql {
+				return &usageError{cmd.CommandPath(), errors.New("--role: the grants are part of the script, which --sql prints")}
+			}
 			settings, err := p.loadWithoutKafka(cmd)
 			if err != nil {
 				return err
@@ -66,6 +70,7 @@ A database whose applications only consume events needs the schema walrelay alon
 	}
 	cmd.Flags().BoolVar(&flags.sql, "sql", false, "print all of it as SQL for a DBA, and change nothing")
 	cmd.Flags().BoolVar(&flags.schemaOnly, "schema-only", false, "the schema walrelay alone, for a database without an outbox")
+	cmd.Flags().StringVar(&flags.role, "role", "", "with --sql: `name` of the role that relays, which gets what it needs and nothing else")
 	cmd.Flags().StringVar(&flags.existing, "existing", "", "what becomes of rows that are in the outbox already: `publish` or skip")
 	return cmd
 }
@@ -135,6 +140,7 @@ func (p *program) printScript(ctx context.Context, settings relay.Config, flags 
 		Tables:      settings.TableNames(),
 		Messages:    settings.Messages != nil,
 		Existing:    replication.Existing(flags.existing),
+		Role:        flags.role,
 	}
 	var err error
 	script.Create, err = absent(ctx, settings)

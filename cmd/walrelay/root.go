@@ -43,6 +43,8 @@ func (p *program) root() *cobra.Command {
 		p.repairCommand(),
 		p.pruneCommand(),
 		p.tailCommand(),
+		p.statusCommand(),
+		p.doctorCommand(),
 		p.importDebeziumCommand(),
 		p.configCommand(),
 		p.versionCommand(),

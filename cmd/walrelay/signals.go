@@ -10,8 +10,11 @@ import (
 )
 
 // untilSignal gives a context that ends with the first signal. The second one ends the process at once, with the code
-// that a shell gives a process killed by it. stop ends the waiting.
+// that a shell gives a process killed by it. stop ends the waiting. A nil log says nothing.
 func (p *program) untilSignal(ctx context.Context, log *zap.Logger) (running context.Context, stop func()) {
+	if log == nil {
+		log = zap.NewNop()
+	}
 	running, cancel := context.WithCancelCause(ctx)
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -36,6 +36,8 @@ var layers = map[string]layer{
 		third: []string{pgx}},
 	"relay": {ours: []string{"audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn"},
 		third: []string{pgx, zap, metrics, group}},
+	"doctor": {ours: []string{"relay", "kafka", "replication", "lsn"},
+		third: []string{pgx}},
 	"admin": {
 		third: []string{metrics, zap}},
 	"migrations": {
@@ -50,7 +52,7 @@ var layers = map[string]layer{
 		third: []string{pgx}},
 	"config": {ours: []string{"admin", "relay", "audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn"},
 		third: []string{"go.yaml.in/yaml/v3", "github.com/caarlos0/env/v11", pgx + "/pgconn", "github.com/segmentio/kafka-go/compress", "github.com/segmentio/kafka-go/sasl"}},
-	"cmd/walrelay": {ours: []string{"config", "relay", "audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn", "admin", "migrations", "prune"},
+	"cmd/walrelay": {ours: []string{"config", "doctor", "relay", "audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn", "admin", "migrations", "prune"},
 		third: []string{pgx, zap, metrics, group, "github.com/spf13/cobra"}},
 }
 
