@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/walrelay/walrelay/internal/audit"
+	"github.com/walrelay/walrelay/internal/debezium"
 	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/internal/pgtest"
 	"github.com/walrelay/walrelay/internal/relaytest"
@@ -71,8 +72,8 @@ func TestTakeOver(t *testing.T) {
 	d.start(t) // it repeats what it had not written to its offsets
 	d.awaitMore(t, kafka, 2000)
 
-	file := d.path("walrelay.yaml")
-	w := launch(t, nil, "import-debezium", d.path("connector.properties"), "--worker", d.path("worker.properties"), "--output", file)
+	file := d.Path("walrelay.yaml")
+	w := launch(t, nil, "import-debezium", d.Path("connector.properties"), "--worker", d.Path("worker.properties"), "--output", file)
 	if code := w.exit(t, patience); code != 0 {
 		t.Fatalf("import-debezium: exit code %d: %s", code, w.Said())
 	}
@@ -119,7 +120,7 @@ func TestTakeOver(t *testing.T) {
 
 	report := auditTopics(t, url, kafka.Bootstrap())
 	result := takeOverResult{
-		Date: time.Now().UTC().Format(time.RFC3339), Commit: commit(), Debezium: debeziumVersion, Postgres: postgres.Version(), Seed: seed,
+		Date: time.Now().UTC().Format(time.RFC3339), Commit: commit(), Debezium: debezium.Version, Postgres: postgres.Version(), Seed: seed,
 		Transactions: load.Counts(), Inserted: report.Inserted, Delivered: report.Delivered, Lost: report.Lost.Count,
 		Reordered: report.Reordered.Count, Foreign: report.Foreign.Count, Matched: matched,
 	}
