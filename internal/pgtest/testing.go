@@ -26,6 +26,26 @@ func Start(t testing.TB, o Options) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	endWith(t, s)
+	return s
+}
+
+// StartStandby makes a physical standby of a server for one test; see Server.Standby.
+func StartStandby(t testing.TB, primary *Server) *Server {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), launchTimeout)
+	defer cancel()
+	s, err := primary.Standby(ctx)
+	if err != nil {
+		logTail(t, primary)
+		t.Fatal(err)
+	}
+	endWith(t, s)
+	return s
+}
+
+// endWith ends a server with the test.
+func endWith(t testing.TB, s *Server) {
 	t.Cleanup(func() {
 		if t.Failed() {
 			logTail(t, s)
@@ -34,7 +54,6 @@ func Start(t testing.TB, o Options) *Server {
 			t.Error(err)
 		}
 	})
-	return s
 }
 
 func launchForTests(o Options) (*Server, error) {
