@@ -2,9 +2,12 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"time"
@@ -13,14 +16,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Config is the HTTP part of the configuration.
+// Config tells where the pages are served and who may ask.
 type Config struct {
-	// Listen is the address to serve on; "off" serves nothing. Loopback by default, since nothing here asks
-	// for a password.
-	Listen string `yaml:"listen" env:"LISTEN"`
+	// Listen is the address to serve on, host:port.
+	Listen string
+	// Token gives what a request must carry, but for the probes: "Authorization: Bearer <token>", or the same as password of
+	// Basic. It is called for each request, so that a token can be changed. Nil: everybody may read, and nobody may change.
+	Token func() (string, error)
+	// CertFile and KeyFile (PEM) turn TLS on. They are read for each connection, so that they can be renewed.
+	CertFile, KeyFile string
 }
 
-// DefaultListen is the address without configuration.
+// DefaultListen is the address without configuration: loopback, since nothing asks for a token then.
 const DefaultListen = "127.0.0.1:9187"
 
 // Off is the address that switches HTTP off.
@@ -39,19 +46,28 @@ type Probes struct {
 	Metrics prometheus.Gatherer
 }
 
-// Listen opens the address, so that a wrong or taken one is an error at start.
+// Listen opens the address, with TLS if there is a certificate, so that what is wrong is an error at start.
 func Listen(cfg Config) (net.Listener, error) {
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("http.listen %q: %w; choose another address, or %q", cfg.Listen, err, Off)
 	}
-	return listener, nil
+	if cfg.CertFile == "" {
+		return listener, nil
+	}
+	secure, err := cfg.tlsConfig()
+	if err != nil {
+		_ = listener.Close() // nobody has used it
+		return nil, err
+	}
+	return tls.NewListener(listener, secure), nil
 }
 
 // Serve answers requests until ctx ends. It closes the listener.
-func Serve(ctx context.Context, listener net.Listener, probes Probes) error {
+func Serve(ctx context.Context, listener net.Listener, cfg Config, probes Probes) error {
 	server := &http.Server{
-		Handler:           handler(probes),
+		Handler:           handler(cfg, probes),
+		ErrorLog:          log.New(io.Discard, "", 0), // broken connections and handshakes of others
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -74,23 +90,27 @@ func Serve(ctx context.Context, listener net.Listener, probes Probes) error {
 	return nil
 }
 
-func handler(probes Probes) http.Handler {
+func handler(cfg Config, probes Probes) http.Handler {
+	g := newGuard(cfg.Token)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, probes.Live(), "the relay's loop does not turn")
 	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ready, reason := probes.Ready()
+		if allowed, _ := g.check(r); !allowed {
+			reason = "not ready" // the reason names tables, topics and servers
+		}
 		answer(w, ready, reason)
 	})
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /status", g.reads(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
 		_ = encoder.Encode(probes.Status()) // the client went away
-	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(probes.Metrics, promhttp.HandlerOpts{}))
-	return guarded(mux)
+	}))
+	mux.HandleFunc("GET /metrics", g.reads(promhttp.HandlerFor(probes.Metrics, promhttp.HandlerOpts{}).ServeHTTP))
+	return g.around(mux)
 }
 
 func answer(w http.ResponseWriter, good bool, reason string) {
@@ -101,13 +121,4 @@ func answer(w http.ResponseWriter, good bool, reason string) {
 	}
 	w.WriteHeader(http.StatusServiceUnavailable)
 	_, _ = fmt.Fprintln(w, reason)
-}
-
-// guarded sets the headers that keep a browser from guessing or caching.
-func guarded(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Cache-Control", "no-store")
-		next.ServeHTTP(w, r)
-	})
 }

@@ -16,15 +16,16 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve starts the pages on a free port and returns their address.
-func serve(t *testing.T, probes Probes) string {
+func serve(t *testing.T, cfg Config, probes Probes) string {
 	t.Helper()
-	listener, err := Listen(Config{Listen: "127.0.0.1:0"})
+	cfg.Listen = "127.0.0.1:0"
+	listener, err := Listen(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, listener, probes) }()
+	go func() { done <- Serve(ctx, listener, cfg, probes) }()
 	t.Cleanup(func() {
 		cancel()
 		http.DefaultClient.CloseIdleConnections()
@@ -32,6 +33,9 @@ func serve(t *testing.T, probes Probes) string {
 			t.Errorf("Serve: %v", err)
 		}
 	})
+	if cfg.CertFile != "" {
+		return "https://" + listener.Addr().String()
+	}
 	return "http://" + listener.Addr().String()
 }
 
@@ -55,7 +59,7 @@ func TestPages(t *testing.T) {
 	counter.Add(7)
 	registry.MustRegister(counter)
 	var good atomic.Bool
-	url := serve(t, Probes{
+	url := serve(t, Config{}, Probes{
 		Live:    good.Load,
 		Ready:   func() (bool, string) { return good.Load(), "slot is held by another" },
 		Status:  func() any { return map[string]int{"in_flight": 3} },
@@ -90,7 +94,7 @@ func TestPages(t *testing.T) {
 }
 
 func TestOnlyGet(t *testing.T) {
-	url := serve(t, Probes{Live: func() bool { return true }, Metrics: prometheus.NewRegistry()})
+	url := serve(t, Config{}, Probes{Live: func() bool { return true }, Metrics: prometheus.NewRegistry()})
 	response, err := http.Post(url+"/healthz", "text/plain", nil)
 	if err != nil {
 		t.Fatal(err)

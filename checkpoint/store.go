@@ -87,13 +87,20 @@ type Horizon struct {
 // One goroutine uses a Store. Statements and waits for locks are bounded on the server (5 s, 2 s); give ctx a
 // deadline as well, against a server that is silent.
 type Store struct {
-	config *pgx.ConnConfig
-	conn   *pgx.Conn
+	address func() (*pgx.ConnConfig, error)
+	conn    *pgx.Conn
 }
 
-// NewStore makes a Store that connects with a copy of config. It does no I/O.
-func NewStore(config *pgx.ConnConfig) *Store {
-	config = config.Copy()
+// NewStore makes a Store that asks for the address, which may have a new password, before each connection. It does no I/O.
+func NewStore(address func() (*pgx.ConnConfig, error)) *Store { return &Store{address: address} }
+
+// Always is an address whose password does not change.
+func Always(config *pgx.ConnConfig) func() (*pgx.ConnConfig, error) {
+	return func() (*pgx.ConnConfig, error) { return config.Copy(), nil }
+}
+
+// session sets what the connection of a Store needs.
+func session(config *pgx.ConnConfig) {
 	for name, value := range map[string]string{
 		// Not the role's setting. A synchronous standby can be this very relay, and then the save would wait for
 		// a confirmation that waits for the save; with off, a crash loses the row but not the slot's position.
@@ -106,7 +113,6 @@ func NewStore(config *pgx.ConnConfig) *Store {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "walrelay"
 	}
-	return &Store{config: config}
 }
 
 // FlushLSN is the end of what the server has written durably. Nobody can have read beyond it.
@@ -143,7 +149,12 @@ func (s *Store) connect(ctx context.Context) (*pgx.Conn, error) {
 	if s.conn != nil && !s.conn.IsClosed() {
 		return s.conn, nil
 	}
-	conn, err := pgx.ConnectConfig(ctx, s.config)
+	config, err := s.address()
+	if err != nil {
+		return nil, err
+	}
+	session(config)
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}

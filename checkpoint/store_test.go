@@ -380,7 +380,7 @@ func open(t *testing.T, url string) *checkpoint.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := checkpoint.NewStore(config)
+	store := checkpoint.NewStore(checkpoint.Always(config))
 	t.Cleanup(func() { _ = store.Close(context.Background()) })
 	return store
 }

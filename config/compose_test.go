@@ -8,12 +8,12 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/segmentio/kafka-go/compress"
-	"github.com/segmentio/kafka-go/sasl/plain"
 
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/relay"
@@ -98,8 +98,9 @@ func TestSASL(t *testing.T) {
 		if got.Kafka.SASL.Name() != mechanism {
 			t.Errorf("%s became %s", mechanism, got.Kafka.SASL.Name())
 		}
-		if p, ok := got.Kafka.SASL.(plain.Mechanism); ok && (p.Username != "u" || p.Password != "p") {
-			t.Error("PLAIN without user or password")
+		_, first, err := got.Kafka.SASL.Start(t.Context())
+		if want := map[string]string{"PLAIN": "\x00u\x00p"}[mechanism]; err != nil || !strings.HasPrefix(string(first), want) || len(first) == 0 {
+			t.Errorf("%s begins with %q, %v", mechanism, first, err)
 		}
 	}
 }
@@ -116,13 +117,19 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tls := got.Kafka.TLS
+	tls, err := got.Kafka.TLS()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if tls.ServerName != "kafka.example" || !tls.InsecureSkipVerify || len(tls.Certificates) != 1 || tls.RootCAs == nil {
 		t.Errorf("%+v", tls)
 	}
 	c.Kafka.TLS = TLS{Enabled: true}
-	if got, err = c.Relay(); err != nil || got.Kafka.TLS == nil || got.Kafka.TLS.InsecureSkipVerify || got.Kafka.TLS.RootCAs != nil {
-		t.Errorf("plain TLS: %+v, %v", got.Kafka.TLS, err)
+	if got, err = c.Relay(); err != nil {
+		t.Fatal(err)
+	}
+	if tls, err = got.Kafka.TLS(); err != nil || tls.InsecureSkipVerify || tls.RootCAs != nil {
+		t.Errorf("plain TLS: %+v, %v", tls, err)
 	}
 }
 

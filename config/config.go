@@ -29,7 +29,7 @@ type Config struct {
 	// Kafka is the cluster, and how to produce to it.
 	Kafka Kafka `yaml:"kafka"`
 	// HTTP is where health, metrics and status are served.
-	HTTP admin.Config `yaml:"http"`
+	HTTP HTTP `yaml:"http"`
 	// Log is what is logged to standard error.
 	Log Log `yaml:"log"`
 	// Checkpoint is the row in walrelay.checkpoint that says how far the relay has come.
@@ -59,6 +59,14 @@ type Postgres struct {
 	URL ConnString `yaml:"url"`
 	// URLFile is a file with the connection string, in place of postgres.url.
 	URLFile string `yaml:"url_file"`
+	// Password goes before the one in postgres.url.
+	Password Secret `yaml:"password"`
+	// PasswordFile is a file with the password, in place of postgres.password. It is read before each connection, so that a
+	// rotated password is used without a restart; so is the password in postgres.url_file.
+	PasswordFile string `yaml:"password_file"`
+	// PasswordCommand is a program that prints the password, and its arguments, separated by blanks, without a shell. It is
+	// run before each connection and has 10s. For tokens that live for minutes.
+	PasswordCommand string `yaml:"password_command"`
 	// Slot is the name of the replication slot. Empty: walrelay_<database>. It is made at the first start and then kept;
 	// another name means a new start.
 	Slot string `yaml:"slot"`
@@ -138,7 +146,7 @@ type Kafka struct {
 	MetadataMaxAge time.Duration `yaml:"metadata_max_age"`
 }
 
-// TLS is the section kafka.tls.
+// TLS is the section kafka.tls. The files are read before each connection, so that they can be renewed without a restart.
 type TLS struct {
 	// Enabled turns TLS on.
 	Enabled bool `yaml:"enabled"`
@@ -156,15 +164,26 @@ type TLS struct {
 
 // SASL is the section kafka.sasl.
 type SASL struct {
-	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Empty: no login. PLAIN without TLS sends the password in the
-	// clear.
+	// Mechanism is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. Empty: no login. PLAIN and OAUTHBEARER without TLS
+	// send the secret in the clear.
 	Mechanism string `yaml:"mechanism"`
 	// Username to log in with.
 	Username string `yaml:"username"`
 	// Password to log in with.
 	Password Secret `yaml:"password"`
-	// PasswordFile is a file with the password, in place of kafka.sasl.password.
+	// PasswordFile is a file with the password, in place of kafka.sasl.password. It is read before each connection.
 	PasswordFile string `yaml:"password_file"`
+	// PasswordCommand is a program that prints the password, and its arguments, separated by blanks, without a shell. It is
+	// run before each connection and has 10s.
+	PasswordCommand string `yaml:"password_command"`
+	// TokenURL is the address of the server that gives a token for kafka.sasl.username (the client id) and
+	// kafka.sasl.password (its secret), with grant type client_credentials. It is https, or http to this machine. Only for
+	// OAUTHBEARER, where without it kafka.sasl.password, or its file or command, is the token itself.
+	TokenURL string `yaml:"token_url"`
+	// TokenScope is the scope that is asked for at kafka.sasl.token_url.
+	TokenScope string `yaml:"token_scope"`
+	// TokenCAFile has the certificates (PEM) that may sign that of kafka.sasl.token_url. Empty: those of the system.
+	TokenCAFile string `yaml:"token_ca_file"`
 }
 
 // Topics is the section kafka.topics.
@@ -180,6 +199,22 @@ type Topics struct {
 	Config map[string]string `yaml:"config"`
 	// Wait is how long a topic may be missing before it counts as halted. 100ms to 1m.
 	Wait time.Duration `yaml:"wait"`
+}
+
+// HTTP is the section http.
+type HTTP struct {
+	// Listen is the address to serve on, host:port; "off" serves nothing. Loopback by default, since nobody needs a token by
+	// default.
+	Listen string `yaml:"listen"`
+	// Token is what requests must carry, but for /healthz and /readyz (which then does not say why): "Authorization: Bearer
+	// <token>". Without a token nothing can be changed over HTTP.
+	Token Secret `yaml:"token"`
+	// TokenFile is a file with the token, in place of http.token. It is read for each request.
+	TokenFile string `yaml:"token_file"`
+	// CertFile is the certificate (PEM) to serve HTTPS with. It needs http.key_file. Both are read for each connection.
+	CertFile string `yaml:"cert_file"`
+	// KeyFile is the private key (PEM, not encrypted) of http.cert_file.
+	KeyFile string `yaml:"key_file"`
 }
 
 // Log is the section log.
@@ -227,7 +262,7 @@ func Default() Config {
 			RequestTimeout:     kafka.DefaultRequestTimeout,
 			MetadataMaxAge:     kafka.DefaultMetadataMaxAge,
 		},
-		HTTP:       admin.Config{Listen: admin.DefaultListen},
+		HTTP:       HTTP{Listen: admin.DefaultListen},
 		Log:        Log{Level: "info", Format: "auto"},
 		Checkpoint: Checkpoint{SaveInterval: time.Second},
 		SlotWatch:  SlotWatch{WarnBytes: relay.DefaultSlotWarn, UnreadyBytes: relay.DefaultSlotUnready},

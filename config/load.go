@@ -2,7 +2,8 @@ package config
 
 import (
 	"maps"
-	"os"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -68,14 +69,19 @@ func (l *loader) layer(read func()) {
 	l.set = make(map[string]bool)
 	read()
 	for _, secret := range l.secrets() {
-		plain, file := l.given(secret.plain), l.given(secret.file)
-		switch {
-		case plain && file:
-			l.problem(secret.file.key, "", "set beside "+secret.plain.key+"; want one of the two")
-		case plain:
-			l.unset(secret.file)
-		case file:
-			l.unset(secret.plain)
+		if !l.given(secret.plain) && !slices.ContainsFunc(secret.instead, l.given) {
+			continue
+		}
+		chosen := setting{}
+		for _, s := range append([]setting{secret.plain}, secret.instead...) {
+			switch {
+			case !l.given(s):
+				l.unset(s)
+			case chosen.key != "":
+				l.problem(s.key, "", "set beside "+chosen.key+"; want one of the two")
+			default:
+				chosen = s
+			}
 		}
 	}
 }
@@ -83,18 +89,26 @@ func (l *loader) layer(read func()) {
 // given tells whether the layer under way has set the key to more than nothing.
 func (l *loader) given(s setting) bool { return l.set[s.key] && s.shown() != "" }
 
-// secretPair is a secret and the key of a file that has it instead.
-type secretPair struct{ plain, file setting }
+// secretKeys are the key of a secret, and those of a file or a command that has it instead.
+type secretKeys struct {
+	plain   setting
+	instead []setting // the file first
+}
 
-func (l *loader) secrets() []secretPair {
+func (l *loader) secrets() []secretKeys {
 	byKey := make(map[string]setting)
 	for _, s := range l.config.settings() {
 		byKey[s.key] = s
 	}
-	return []secretPair{
-		{byKey["postgres.url"], byKey["postgres.url_file"]},
-		{byKey["kafka.sasl.password"], byKey["kafka.sasl.password_file"]},
+	var all []secretKeys
+	for _, key := range []string{"postgres.url", "postgres.password", "kafka.sasl.password", "http.token"} {
+		keys := secretKeys{byKey[key], []setting{byKey[key+"_file"]}}
+		if command, ok := byKey[key+"_command"]; ok {
+			keys.instead = append(keys.instead, command)
+		}
+		all = append(all, keys)
 	}
+	return all
 }
 
 func (l *loader) unset(s setting) {
@@ -102,23 +116,22 @@ func (l *loader) unset(s setting) {
 	delete(l.config.from, s.key)
 }
 
-// secretFiles reads the files that hold secrets. The line end that an editor leaves does not belong to the secret.
+// secretFiles reads the files that hold secrets, so that what is wrong with them is found now. Commands are left for the
+// time of the connection.
 func (l *loader) secretFiles() {
 	for _, secret := range l.secrets() {
-		path := secret.file.value.String()
+		file := secret.instead[0]
+		path := file.value.String()
 		if path == "" || secret.plain.shown() != "" {
 			continue
 		}
-		content, err := os.ReadFile(path)
-		text := strings.TrimRight(string(content), "\r\n")
-		switch {
-		case err != nil:
-			l.problem(secret.file.key, path, "cannot be read: "+cause(err))
-		case text == "":
-			l.problem(secret.file.key, path, "the file is empty")
-		default:
-			l.assign(secret.plain, text, secret.file.key)
+		text, err := secretFile(file.key, path)
+		if err != nil {
+			_, want, _ := strings.Cut(err.Error(), strconv.Quote(path))
+			l.problem(file.key, path, strings.TrimLeft(want, ": "))
+			continue
 		}
+		l.assign(secret.plain, text, file.key)
 	}
 }
 

@@ -188,6 +188,10 @@ func qualified(name string) bool {
 }
 
 func (v *validation) http() {
+	v.keyPair("http", v.config.HTTP.CertFile, v.config.HTTP.KeyFile)
+	if token := v.config.HTTP.Token.Reveal(); token != "" && len(token) < 16 {
+		v.wrong("http.token", "want at least 16 characters")
+	}
 	listen := v.config.HTTP.Listen
 	if listen == admin.Off {
 		return

@@ -64,12 +64,22 @@ func TestValidate(t *testing.T) {
 		{func(c *Config) { c.Kafka.TLS = TLS{Enabled: true, CAFile: "doc.go"} }, `kafka.tls.ca_file = "doc.go": has no certificate; want PEM`},
 		{func(c *Config) { c.Kafka.TLS = TLS{Enabled: true, KeyFile: "x"} }, `kafka.tls.cert_file: want kafka.tls.cert_file and kafka.tls.key_file together`},
 		{func(c *Config) { c.Kafka.TLS = TLS{Enabled: true, CertFile: "doc.go", KeyFile: "doc.go"} }, `kafka.tls.cert_file = "doc.go": cannot be used with kafka.tls.key_file`},
-		{func(c *Config) { c.Kafka.SASL.Username = "u" }, `kafka.sasl.mechanism: not set, but a user or password is; want PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512`},
-		{func(c *Config) { c.Kafka.SASL = SASL{"GSSAPI", "u", NewSecret("p"), ""} }, `kafka.sasl.mechanism = "GSSAPI": want PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512`},
-		{func(c *Config) { c.Kafka.SASL = SASL{"PLAIN", "", NewSecret("p"), ""} }, `kafka.sasl.username: not set`},
-		{func(c *Config) { c.Kafka.SASL = SASL{"PLAIN", "u", Secret{}, ""} }, `kafka.sasl.password: not set; kafka.sasl.mechanism needs it (or kafka.sasl.password_file)`},
+		{func(c *Config) { c.Kafka.SASL.Username = "u" }, `kafka.sasl.mechanism: not set, but other keys of kafka.sasl are; want PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER`},
+		{func(c *Config) { c.Kafka.SASL = SASL{Mechanism: "GSSAPI", Username: "u", Password: NewSecret("p")} }, `kafka.sasl.mechanism = "GSSAPI": want PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER`},
+		{func(c *Config) { c.Kafka.SASL = SASL{Mechanism: "PLAIN", Password: NewSecret("p")} }, `kafka.sasl.username: not set`},
+		{func(c *Config) { c.Kafka.SASL = SASL{Mechanism: "PLAIN", Username: "u"} }, `kafka.sasl.password: not set; kafka.sasl.mechanism needs it (or kafka.sasl.password_file or _command)`},
 		{func(c *Config) { c.HTTP.Listen = "9187" }, `http.listen = "9187": want host:port, such as 127.0.0.1:9187 or :9187 for all addresses, or off`},
 		{func(c *Config) { c.HTTP.Listen = "" }, `http.listen: want host:port`},
+		{func(c *Config) { c.Kafka.SASL = SASL{Mechanism: "OAUTHBEARER"} }, `kafka.sasl.password: not set`},
+		{func(c *Config) { c.Kafka.SASL = SASL{Mechanism: "OAUTHBEARER", Username: "u", PasswordFile: "p"} }, `kafka.sasl.username = "u": only kafka.sasl.token_url is asked`},
+		{func(c *Config) { c.Kafka.SASL = bearer("http://idp.example/token") }, `kafka.sasl.token_url = "http://idp.example/token": want https://host/path`},
+		{func(c *Config) {
+			c.Kafka.SASL = bearer("https://idp.example/token")
+			c.Kafka.SASL.TokenCAFile = "doc.go"
+		}, `kafka.sasl.token_ca_file = "doc.go": has no certificate`},
+		{func(c *Config) { c.Kafka.SASL = bearer("https://idp.example/token"); c.Kafka.SASL.Mechanism = "PLAIN" }, `kafka.sasl.token_url = "https://idp.example/token": only OAUTHBEARER`},
+		{func(c *Config) { c.HTTP.Token = NewSecret("short") }, `http.token = "***": want at least 16 characters`},
+		{func(c *Config) { c.HTTP.KeyFile = "x" }, `http.cert_file: want http.cert_file and http.key_file together`},
 		{func(c *Config) { c.Log.Level = "loud" }, `log.level = "loud": want debug, info, warn or error`},
 		{func(c *Config) { c.Log.Format = "text" }, `log.format = "text": want auto, json or console`},
 		{func(c *Config) { c.OnStop = "restart" }, `on_stop = "restart": want exit or wait`},
@@ -81,6 +91,11 @@ func TestValidate(t *testing.T) {
 		c.change(&config)
 		wantProblems(t, check(config), c.want)
 	}
+}
+
+// bearer logs in with tokens from a server.
+func bearer(url string) SASL {
+	return SASL{Mechanism: "OAUTHBEARER", Username: "u", PasswordCommand: "print token", TokenURL: url}
 }
 
 // on is a valid section messages.

@@ -18,8 +18,9 @@ type Config struct {
 	Brokers []string
 	// ClientID names this client in the brokers' logs and quotas. Default "walrelay".
 	ClientID string
-	// TLS turns TLS on. An empty ServerName means the broker's host. Nil: no TLS.
-	TLS *tls.Config
+	// TLS turns TLS on. It is asked before each connection, so that renewed certificates are used. An empty ServerName means
+	// the broker's host. Nil: no TLS.
+	TLS func() (*tls.Config, error)
 	// SASL authenticates every connection. Nil: no SASL.
 	SASL sasl.Mechanism
 	// Dial opens connections. Default: a net.Dialer.

@@ -37,6 +37,13 @@ type conn struct {
 // dial connects, negotiates versions and authenticates, all before one deadline: a broker that swallows a SASL message
 // must not hold anybody up. The connection is closed when ctx ends.
 func dial(ctx context.Context, cfg *Config, addr string, timeout time.Duration) (*conn, error) {
+	var security *tls.Config
+	if cfg.TLS != nil {
+		var err error
+		if security, err = cfg.TLS(); err != nil {
+			return nil, fmt.Errorf("connect to %s: %w", addr, err)
+		}
+	}
 	deadline := time.Now().Add(timeout)
 	dialing, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
@@ -48,8 +55,8 @@ func dial(ctx context.Context, cfg *Config, addr string, timeout time.Duration) 
 	c := &conn{addr: addr, clientID: cfg.ClientID, socket: socket}
 	c.forget = context.AfterFunc(ctx, func() { _ = raw.Close() })
 	var secured net.Conn = socket
-	if cfg.TLS != nil {
-		secured = tls.Client(socket, tlsFor(cfg.TLS, addr))
+	if security != nil {
+		secured = tls.Client(socket, tlsFor(security, addr))
 	}
 	c.wire = protocol.NewConn(secured, cfg.ClientID)
 	if err := c.shakeHands(dialing, cfg.SASL); err != nil {

@@ -244,7 +244,7 @@ func TestRealSecurity(t *testing.T) {
 		t.Run(c.listener+" "+c.sasl, func(t *testing.T) {
 			configure := func(cfg *Config) {
 				cfg.Brokers = cluster.Listener(c.listener)
-				cfg.TLS, cfg.SASL, cfg.Topics.Create = c.tls, mechanism(c.sasl, kafkatest.Password), true
+				cfg.TLS, cfg.SASL, cfg.Topics.Create = always(c.tls), mechanism(c.sasl, kafkatest.Password), true
 			}
 			onKafka(t, cluster, configure, func(h *harness) {
 				h.pad = 10_000

@@ -108,6 +108,14 @@ func TestSASLSessionEnds(t *testing.T) {
 	})
 }
 
+// always is a TLS configuration that does not change.
+func always(config *tls.Config) func() (*tls.Config, error) {
+	if config == nil {
+		return nil
+	}
+	return func() (*tls.Config, error) { return config, nil }
+}
+
 // selfSigned is a certificate for 127.0.0.1 and localhost, and the pool that trusts it.
 func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
@@ -137,7 +145,7 @@ func TestTLS(t *testing.T) {
 	server := &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
 	client := &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{certificate}}
 	onTCP(t, 1, append(withPassword("SCRAM-SHA-512"), kfake.TLS(server)), func(cfg *Config) {
-		cfg.TLS, cfg.SASL = client, mechanisms("secret")["SCRAM-SHA-512"]
+		cfg.TLS, cfg.SASL = always(client), mechanisms("secret")["SCRAM-SHA-512"]
 		cfg.BatchBytes = 1 << 20
 	}, func(h *harness) {
 		h.pad = 100_000 // records and requests of many TLS records
@@ -167,7 +175,7 @@ func TestTLSTroubles(t *testing.T) {
 			if c.server != nil {
 				opts = append(opts, kfake.TLS(c.server))
 			}
-			onTCP(t, 1, opts, func(cfg *Config) { cfg.TLS, cfg.DialTimeout = c.client, time.Second }, func(h *harness) {
+			onTCP(t, 1, opts, func(cfg *Config) { cfg.TLS, cfg.DialTimeout = always(c.client), time.Second }, func(h *harness) {
 				h.until("trouble", func() bool { trouble, _ := h.p.Trouble(); return trouble.Kind == KindUnreachable })
 				if trouble, _ := h.p.Trouble(); !strings.Contains(trouble.Err.Error(), c.want) {
 					t.Errorf("trouble %+v, want %q in it", trouble, c.want)

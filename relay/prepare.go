@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/decoder"
@@ -17,7 +16,6 @@ import (
 
 // base is what a run knows of the database before it takes the slot.
 type base struct {
-	config      *pgx.ConnConfig
 	databaseOID uint32
 	version     int               // server_version_num
 	ahead       uint64            // see saver.ahead
@@ -27,10 +25,6 @@ type base struct {
 // prepare looks at the database, and makes what a relay needs if this is the very first start; in every other
 // case a missing piece is an error, because events may have been lost with it.
 func (r *Relay) prepare(ctx context.Context) (base, error) {
-	config, err := r.cfg.Postgres.SQL()
-	if err != nil {
-		return base{}, err
-	}
 	prepared, err := replication.Setup(ctx, r.cfg.Postgres, replication.SetupOptions{
 		Tables: r.cfg.TableNames(),
 		Check:  r.cfg.Fits,
@@ -50,7 +44,6 @@ func (r *Relay) prepare(ctx context.Context) (base, error) {
 	r.cfg.Postgres.Slot, r.cfg.Postgres.Publication = prepared.Slot, prepared.Publication
 	r.slot.Store(&slotView{name: prepared.Slot})
 	b := base{
-		config:      config,
 		databaseOID: prepared.Server.DatabaseOID,
 		version:     prepared.Server.Version,
 		ahead:       keepaliveLead(prepared.Server.MaxSlotWALKeepSize),

@@ -276,7 +276,7 @@ func (w *world) horizon() uint64 { return w.loadRow().Horizon.XID }
 
 func (w *world) loadRow() checkpoint.Row {
 	w.t.Helper()
-	store := checkpoint.NewStore(w.db.Config())
+	store := checkpoint.NewStore(checkpoint.Always(w.db.Config()))
 	defer closeStore(store)
 	row, ok, err := store.Load(w.t.Context(), w.slotName())
 	if err != nil || !ok {

@@ -252,7 +252,7 @@ func TestRepairIsResumed(t *testing.T) {
 
 func (w *world) loadRowOf(slot string) checkpoint.Row {
 	w.t.Helper()
-	store := checkpoint.NewStore(w.db.Config())
+	store := checkpoint.NewStore(checkpoint.Always(w.db.Config()))
 	defer closeStore(store)
 	row, ok, err := store.Load(w.t.Context(), slot)
 	if err != nil || !ok {

@@ -26,7 +26,7 @@ func (r *Relay) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	store := checkpoint.NewStore(base.config)
+	store := checkpoint.NewStore(r.cfg.Postgres.SQL)
 	defer closeStore(store)
 	epoch, row, err := store.Claim(ctx, r.cfg.Postgres.Slot, system.ID, system.Timeline)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// SQL is the configuration of an ordinary connection to the same database. Its commits never wait for a synchronous
+// SQL is the configuration of one ordinary connection to the same database: the next one must ask again, since passwords and
+// certificates change. Its commits never wait for a synchronous
 // standby: that can be this very relay.
 func (c *Config) SQL() (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(c.URL)
@@ -21,8 +22,7 @@ func (c *Config) SQL() (*pgx.ConnConfig, error) {
 	}
 	config.RuntimeParams["application_name"] = c.ApplicationName()
 	config.RuntimeParams["synchronous_commit"] = "local"
-	c.adapt(&config.Config)
-	return config, nil
+	return config, c.adapt(&config.Config)
 }
 
 // Server is what the relay must know of the server and the database it is connected to.

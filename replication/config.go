@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -13,6 +14,8 @@ import (
 type Config struct {
 	// URL is a connection string, URL or keyword form, as libpq takes it.
 	URL string
+	// Password is asked before each connection, and its answer goes before the password of URL. Nil: that of URL.
+	Password func() (string, error)
 	// Slot is the replication slot's name. Empty: walrelay_<database>.
 	Slot string
 	// Publication is the publication's name. Empty: the slot's name.
@@ -93,6 +96,7 @@ func (c *Config) ApplicationName() string {
 	return "walrelay/" + c.Instance
 }
 
+// parse reads what the URL names (pass file, service file, certificates) anew, as each connection does.
 func (c *Config) parse() (*pgconn.Config, error) {
 	config, err := pgconn.ParseConfig(c.URL)
 	if err != nil {
@@ -101,21 +105,33 @@ func (c *Config) parse() (*pgconn.Config, error) {
 	for name, value := range c.session() {
 		config.RuntimeParams[name] = value
 	}
-	c.adapt(config)
-	return config, nil
+	return config, c.adapt(config)
 }
 
-func (c *Config) adapt(config *pgconn.Config) {
+func (c *Config) adapt(config *pgconn.Config) error {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = 10 * time.Second
 	}
 	if c.Dial != nil {
 		config.DialFunc = c.Dial
 	}
+	if c.Password == nil {
+		return nil
+	}
+	password, err := c.Password()
+	if err != nil {
+		return &ConnectError{Err: err, Remedy: "this is asked again before each connection"}
+	}
+	config.Password = password
+	return nil
 }
 
-// urlError words an unreadable URL; pgconn leaves the password out.
+// urlError words an unreadable URL; pgconn leaves the password out. A certificate that cannot be read was readable when the
+// configuration was checked: somebody renews it at this moment.
 func urlError(err error) error {
+	if strings.Contains(err.Error(), "failed to configure TLS") {
+		return &ConnectError{Err: err, Remedy: "check the certificate files that postgres.url names"}
+	}
 	return &SetupError{
 		Problem: "the Postgres URL cannot be read",
 		Remedy:  "want postgres://user:password@host:5432/database",

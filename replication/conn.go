@@ -2,6 +2,7 @@ package replication
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
@@ -111,6 +112,14 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 
 func connectError(err error, config *pgconn.Config) error {
 	var pg *pgconn.PgError
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return &ConnectError{Err: err, Remedy: "sslrootcert must name the authority that has signed the server's certificate, and " +
+			"with verify-full the host must be a name in it"}
+	}
+	if strings.Contains(err.Error(), "server refused TLS connection") {
+		return &ConnectError{Err: err, Remedy: "the server has ssl = off; turn it on there, or say sslmode=disable"}
+	}
 	if Classify(err) != Stop || !errors.As(err, &pg) {
 		return &ConnectError{Err: err, Remedy: "check that Postgres runs there, and host and port of postgres.url"}
 	}

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 
@@ -68,6 +69,10 @@ func Classify(err error) Class {
 	}
 	var wire *WireError
 	if errors.As(err, &wire) {
+		return Stop
+	}
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
 		return Stop
 	}
 	var pg *pgconn.PgError

@@ -88,7 +88,7 @@ func TestScriptRole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store := checkpoint.NewStore(config)
+		store := checkpoint.NewStore(checkpoint.Always(config))
 		defer store.Close(context.Background())
 		epoch, row, err := store.Claim(t.Context(), slot, prepared.Server.SystemID, prepared.Server.Timeline)
 		if err != nil {

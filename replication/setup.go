@@ -110,7 +110,7 @@ func withSetup(ctx context.Context, cfg Config, o SetupOptions, work func(*setup
 		return nil, connectError(err, &config.Config)
 	}
 	defer closeQuietly(conn.Close)
-	store := checkpoint.NewStore(config)
+	store := checkpoint.NewStore(cfg.SQL)
 	defer closeQuietly(store.Close)
 
 	if len(o.Tables) == 0 && !cfg.Messages {

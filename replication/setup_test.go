@@ -580,7 +580,7 @@ func loadRow(t *testing.T, url, slot string) checkpoint.Row {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := checkpoint.NewStore(config)
+	store := checkpoint.NewStore(checkpoint.Always(config))
 	defer store.Close(context.Background())
 	row, found, err := store.Load(t.Context(), slot)
 	if err != nil || !found {

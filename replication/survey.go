@@ -62,7 +62,7 @@ func Look(ctx context.Context, conn *pgx.Conn, cfg Config, tables []string, chec
 
 // row loads the slot's row over a connection of its own.
 func (s *Survey) row(ctx context.Context, conn *pgx.Conn) error {
-	store := checkpoint.NewStore(conn.Config())
+	store := checkpoint.NewStore(checkpoint.Always(conn.Config()))
 	defer closeQuietly(store.Close)
 	row, ok, err := store.Load(ctx, s.Slot)
 	if ok {

@@ -52,7 +52,7 @@ func (p *program) run(ctx context.Context, c config.Config) error {
 	r := relay.New(settings, log, registry)
 	ctx, stopListening := p.untilSignal(ctx, log)
 	defer stopListening()
-	return serve(ctx, c.HTTP, r, registry, log)
+	return serve(ctx, c.Admin(), r, registry, log)
 }
 
 // serve relays, with the pages for probes and monitoring beside it; they stay until the relay has drained.
@@ -67,7 +67,7 @@ func serve(ctx context.Context, pages admin.Config, r *relay.Relay, registry *pr
 	log.Info("serving health, metrics and status", zap.String("address", listener.Addr().String()))
 	group, work := errgroup.WithContext(ctx)
 	open, closePages := context.WithCancel(context.WithoutCancel(ctx))
-	group.Go(func() error { return admin.Serve(open, listener, probes(r, registry)) })
+	group.Go(func() error { return admin.Serve(open, listener, pages, probes(r, registry)) })
 	group.Go(func() error {
 		defer closePages()
 		return r.Run(work)

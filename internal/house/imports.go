@@ -32,6 +32,8 @@ var layers = map[string]layer{
 		third: []string{pgx, "github.com/jackc/pglogrepl", zap}},
 	"kafka": {ours: []string{"router", "lsn"},
 		third: []string{"github.com/segmentio/kafka-go/protocol", "github.com/segmentio/kafka-go/compress", "github.com/segmentio/kafka-go/sasl", zap, group}},
+	"kafka/oauth": {
+		third: []string{"github.com/segmentio/kafka-go/sasl"}},
 	"audit": {ours: []string{"kafka", "router", "decoder", "lsn"},
 		third: []string{pgx}},
 	"relay": {ours: []string{"audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn"},
@@ -50,7 +52,7 @@ var layers = map[string]layer{
 		third: []string{pgx, "github.com/segmentio/kafka-go", metrics, group}},
 	"prune": {
 		third: []string{pgx}},
-	"config": {ours: []string{"admin", "relay", "audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn"},
+	"config": {ours: []string{"admin", "relay", "audit", "kafka", "kafka/oauth", "replication", "checkpoint", "router", "decoder", "lsn"},
 		third: []string{"go.yaml.in/yaml/v3", "github.com/caarlos0/env/v11", pgx + "/pgconn", "github.com/segmentio/kafka-go/compress", "github.com/segmentio/kafka-go/sasl"}},
 	"cmd/walrelay": {ours: []string{"config", "doctor", "relay", "audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn", "admin", "migrations", "prune"},
 		third: []string{pgx, zap, metrics, group, "github.com/spf13/cobra"}},
