@@ -40,8 +40,8 @@ type arena struct {
 	// relay is the one that works, or will. Only the strike at the relay touches it, and between cycles the round.
 	relay    *relaytest.Process
 	launched int
-	// alone: nothing else happens in this cycle.
-	alone bool
+	// alone: nothing else happens in this cycle. published: a record is in Kafka.
+	alone, published bool
 	// takeover is the time in this cycle from a kill, with everything else well, to the next relay's first record.
 	takeover time.Duration
 	standstill

@@ -93,7 +93,7 @@ func (r *round) fight(ctx context.Context, a *arena) error {
 		if err := a.cycle(ctx, strikes); err != nil {
 			return fmt.Errorf("in the cycle %s: %w", describe(strikes), err)
 		}
-		r.Cycles++
+		r.Cycles, a.published = r.Cycles+1, true
 		for _, s := range strikes {
 			r.Faults[s.name]++
 		}
