@@ -26,10 +26,18 @@ func (r *LogReader) Fence(ctx context.Context, topics []string) (bool, error) {
 	if err != nil {
 		return false, wrapLog("take the transactional id over", err)
 	}
-	r.who = who
+	if err := r.mark(ctx, r.control, who, topics); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// mark puts the markers of somebody who has taken the transactional id over.
+func (r *LogReader) mark(ctx context.Context, control *coordinator, who identity, topics []string) error {
+	r.who, r.control = who, control
 	for _, name := range topics {
 		if err := r.learn(ctx, []string{name}); err != nil {
-			return false, err
+			return err
 		}
 		parts := r.topics[name]
 		if len(parts) == 0 {
@@ -40,10 +48,10 @@ func (r *LogReader) Fence(ctx context.Context, topics []string) (bool, error) {
 			ids[i], p.marker = p.id, true
 		}
 		if err := r.control.fence(ctx, r.cfg.Brokers, who, name, ids); err != nil {
-			return false, wrapLog("fence", err)
+			return wrapLog("fence", err)
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // patience measures how long a partition's end has stood still.

@@ -30,6 +30,8 @@ type Resume struct {
 	// ByID: somebody else has published up to here, without our positions. Their records are matched by the event's id
 	// and the key, from a minute before the commit of a topic's first event on; a Since of zero is kept.
 	ByID bool
+	// DeadLetterTopics are where events of this source may stand instead of in their own topic.
+	DeadLetterTopics []string
 }
 
 // scanMargin is how much earlier than Resume.Since a scan begins: commit times are not quite in the order of the log.
@@ -50,6 +52,8 @@ type past struct {
 	found map[lsn.Identity]uint64 // the hash of the event's id
 	// outsiders are the records of somebody else; nil unless Resume.ByID.
 	outsiders map[outsider]struct{}
+	// buried is the same for all topics.
+	buried buried
 	// closed tells that an uncertain event was published: everything behind it in its partition goes out too, or a
 	// record that was removed from the log (compaction, retention) would end up behind its successor. The last one
 	// is for records without key.
@@ -94,6 +98,9 @@ func (p *past) has(m *router.Message) bool {
 		delete(p.found, m.Identity)
 		return true
 	}
+	if p.buried.has(m) {
+		return true
+	}
 	if len(p.outsiders) == 0 {
 		return false
 	}
@@ -131,6 +138,7 @@ func (p *Producer) Resumed(examples int) (lost []lsn.Identity, total int) {
 func (p *Producer) runResume(ctx context.Context) error {
 	control := &coordinator{cfg: &p.cfg}
 	defer control.close()
+	var dead buried // nil: not looked for yet
 	for attempt := 0; ; {
 		t := p.nextResuming()
 		if t == nil {
@@ -141,7 +149,7 @@ func (p *Producer) runResume(ctx context.Context) error {
 			}
 			continue
 		}
-		found, err := p.lookBack(ctx, control, t)
+		found, err := p.lookBack(ctx, control, t, &dead)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -175,8 +183,9 @@ func (p *Producer) nextResuming() *topic {
 }
 
 // lookBack finds what of the uncertain events the topic has: it puts a marker of our own into each partition, behind
-// which nothing of an earlier producer can come, and reads up to it.
-func (p *Producer) lookBack(ctx context.Context, control *coordinator, t *topic) (*past, error) {
+// which nothing of an earlier producer can come, and reads up to it. What is in the dead-letter topics is looked up once,
+// into dead.
+func (p *Producer) lookBack(ctx context.Context, control *coordinator, t *topic, dead *buried) (*past, error) {
 	p.mu.Lock()
 	who, resume := p.session.identity, p.resume
 	partitions := make([]int32, len(t.partitions))
@@ -188,6 +197,13 @@ func (p *Producer) lookBack(ctx context.Context, control *coordinator, t *topic)
 		return nil, nil
 	}
 	began := time.Now()
+	if *dead == nil && len(resume.DeadLetterTopics) > 0 {
+		found, err := p.exhume(ctx, control, who, resume)
+		if err != nil {
+			return nil, err
+		}
+		*dead = found
+	}
 	if err := control.fence(ctx, p.addresses(), who, t.name, partitions); err != nil {
 		return nil, err
 	}
@@ -208,9 +224,9 @@ func (p *Producer) lookBack(ctx context.Context, control *coordinator, t *topic)
 		}
 	}
 	p.log.Info("topic looked through after an unclean stop", zap.String("topic", t.name),
-		zap.Int("found", len(s.found)), zap.Int("of_others", len(s.outsiders.found)), zap.Int64("records", s.records),
+		zap.Int("found", len(s.found)), zap.Int("of_others", len(s.outsiders.found)), zap.Int("dead_letters", len(*dead)), zap.Int64("records", s.records),
 		zap.Duration("took", time.Since(began)))
-	return &past{found: s.found, outsiders: s.outsiders.found}, nil
+	return &past{found: s.found, outsiders: s.outsiders.found, buried: *dead}, nil
 }
 
 // lookedBack opens the topic.

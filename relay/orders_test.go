@@ -131,3 +131,51 @@ func TestDeadLetterTopic(t *testing.T) {
 	}
 	eventually(t, "the slot moves on", func() bool { _, saved := w.row(); return r.Status().InFlight == 0 && w.slotPosition() == saved })
 }
+
+// A dead letter whose limit was raised before the next start stays one: published after all it would stand behind its
+// successors, which would all come again.
+func TestRaisedLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.Shared(t, ""))
+	w.runOnce()
+	cfg := w.config()
+	cfg.DeadLetterTopic = "dead"
+	cfg.Kafka.BatchBytes, cfg.Kafka.MaxRecordBytes = 1<<10, 1<<10
+	r := w.start(cfg)
+	r.state(Streaming)
+	tx, err := w.db.Begin(t.Context()) // the row cannot be saved, as before a kill
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "select from walrelay.checkpoint for update"); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Exec(t, w.url, "insert into outbox select 1, 'order', 'k1', 't', to_jsonb(string_agg(md5(i::text), '')) from generate_series(1, 100) i")
+	w.next++
+	w.insertOn(w.url, 70)
+	eventually(t, "all are in Kafka", func() bool { return len(w.records()) == w.next })
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	cfg.Kafka = w.config().Kafka
+	r = w.start(cfg)
+	w.insert(10)
+	eventually(t, "everything is saved", func() bool {
+		_, saved := w.row()
+		return saved == w.slotPosition() && r.Status().InFlight == 0 && len(w.records()) >= w.next
+	})
+	seen := map[string]bool{}
+	for _, record := range w.records() {
+		if id := header(record, "id"); seen[id] {
+			t.Errorf("event %s is there twice", id)
+		}
+		seen[header(record, "id")] = true
+		if dead := record.Topic == "dead"; dead != (header(record, "id") == "1") {
+			t.Errorf("event %s is in topic %s", header(record, "id"), record.Topic)
+		}
+	}
+}

@@ -27,9 +27,21 @@ func (r *Relay) producerConfig(ctx context.Context, store *checkpoint.Store, row
 	}
 	cfg.Resume = &kafka.Resume{
 		Source: source, From: row.LSN, To: end, Since: r.uncertainSince(row), ProducerID: row.ProducerID,
-		ByID: row.MatchByID,
+		ByID: row.MatchByID, DeadLetterTopics: r.cfg.deadLetterTopics(),
 	}
 	return cfg, end, nil
+}
+
+// deadLetterTopics are all that are configured, each once.
+func (c Config) deadLetterTopics() []string {
+	var topics []string
+	if c.DeadLetterTopic != "" {
+		topics = append(topics, c.DeadLetterTopic)
+	}
+	if c.Messages != nil && c.Messages.DeadLetterTopic != "" && c.Messages.DeadLetterTopic != c.DeadLetterTopic {
+		topics = append(topics, c.Messages.DeadLetterTopic)
+	}
+	return topics
 }
 
 // uncertainSince is the record time from which on an unsaved event may stand in a topic: nothing is older than the
