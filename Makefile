@@ -16,7 +16,7 @@ RACED  := ./relay/... ./kafka/... ./checkpoint/... ./replication/...
 # The rest; e2e and the house rules are stages of their own.
 UNIT   := go list ./... | grep -vE '/(relay|kafka|checkpoint|replication|e2e|internal/house)(/|$$)'
 
-.PHONY: help build test test-unit test-race lint fuzz e2e takeover chaos house bench-quick bench bench-go demo clean
+.PHONY: help build test test-unit test-race lint fuzz e2e takeover chaos house bench-quick examples bench bench-go demo clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,8 +24,8 @@ help: ## this list
 build: ## bin/walrelay, one static binary
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/walrelay ./cmd/walrelay
 
-test: ## everything: lint, tests on real servers, short fuzz, race detector, kill loop, house rules
-	@export MAKE='$(MAKE)'; result=0; tools/stages lint house test-unit fuzz test-race e2e || result=1; \
+test: ## everything: lint, tests on real servers, short fuzz, race detector, kill loop, examples, house rules
+	@export MAKE='$(MAKE)'; result=0; tools/stages lint house test-unit fuzz test-race e2e examples || result=1; \
 	command -v java >/dev/null && command -v mvn >/dev/null || echo \
 	'NOTE: java or mvn was not found, so tests on real Apache Kafka may have been SKIPPED. Install Java 17 and Maven.'; \
 	exit $$result
@@ -52,6 +52,9 @@ fuzz: ## each fuzz target for FUZZTIME (10s)
 
 e2e: ## the real binary on real servers, killed in a loop
 	$(GOTEST) -v -run . ./e2e/...
+
+examples: ## the example applications in Go, Python, Node and Java, each under kills of service, relay and consumer
+	go run ./examples
 
 takeover: ## a real Debezium under load, killed and taken over: minutes; needs Java and Maven
 	WALRELAY_TAKEOVER=1 $(GOTEST) -v -run '^TestTakeOver$$' ./e2e

@@ -16,6 +16,7 @@ var goroutineLimits = map[string]int{
 	"bench":                   2, // writers, consumer
 	"e2e/chaos":               3, // strikes of a cycle, brokers of a strike, a look at the clock
 	"internal/workload":       2, // writers, and who turns partitions over
+	"examples":                1, // clients
 	"internal/pgtest/process": 1, // waits for the child
 	"internal/pgtest/cache":   1, // tells how long a download takes
 	"internal/faultconn":      3, // accepts, and a pump each way
