@@ -87,16 +87,8 @@ func (a *Audit) lookAt(t *bound, row *decoder.Row, micros int64, each func(Row, 
 	return true, each(found, &t.message)
 }
 
-// Headers of a record that was published from a table and not from the log.
-const (
-	// HeaderRepaired marks an event that was missing in its topic and published later; the value is when.
-	HeaderRepaired = "walrelay.repaired"
-	// HeaderTime is when the row was committed or created, where that is known: the record's own time is that of
-	// publishing, since retention would delete an older record at once.
-	HeaderTime = "walrelay.time"
-
-	timeFormat = "2006-01-02T15:04:05.000000Z07:00"
-)
+// HeaderRepaired marks an event that was missing in its topic and published from its table later; the value is when.
+const HeaderRepaired = "walrelay.repaired"
 
 // PublishOptions says how missing rows are published.
 type PublishOptions struct {
@@ -144,10 +136,10 @@ func mark(m *router.Message, row Row, repaired bool, now time.Time) {
 		m.Headers = m.Headers[:n-1]
 	}
 	if !row.Time.IsZero() {
-		m.Headers = append(m.Headers, router.Header{Name: HeaderTime, Value: row.Time.UTC().AppendFormat(nil, timeFormat)})
+		m.Headers = append(m.Headers, router.Header{Name: router.HeaderTime, Value: row.Time.UTC().AppendFormat(nil, router.TimeFormat)})
 	}
 	if repaired {
-		m.Headers = append(m.Headers, router.Header{Name: HeaderRepaired, Value: now.UTC().AppendFormat(nil, timeFormat)})
+		m.Headers = append(m.Headers, router.Header{Name: HeaderRepaired, Value: now.UTC().AppendFormat(nil, router.TimeFormat)})
 	}
 }
 

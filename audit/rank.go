@@ -13,6 +13,7 @@ import (
 
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/lsn"
+	"github.com/walrelay/walrelay/router"
 )
 
 // rankBy is what puts the rows of a table into order. The table itself has none: the commit decides, and rows do not
@@ -157,8 +158,8 @@ func (r rank) ofRecord(record *kafka.Record, id lsn.Identity) int64 {
 	case byUUID:
 		return uuidOrder(string(eventID(record)))
 	case byCommit, byCreated:
-		if text, ok := header(record, HeaderTime); ok { // repaired, so the record's own time is later
-			if at, err := time.Parse(timeFormat, string(text)); err == nil {
+		if text, ok := header(record, router.HeaderTime); ok { // repaired, so the record's own time is later
+			if at, err := time.Parse(router.TimeFormat, string(text)); err == nil {
 				return at.UnixMicro()
 			}
 		}

@@ -18,22 +18,44 @@ const damagedRetries = 3
 
 var errUnanswered = errors.New("the broker's answer leaves the partition out")
 
+// forgetting is half of how long brokers remember a producer, which they count by the time of its records
+// (producer.id.expiration.ms, a day).
+const forgetting = 12 * time.Hour
+
+// unknowable is the error for a batch that may be in the log and whose records are so old that the leader may have
+// forgotten it. A leader without memory takes a batch that comes again for a new one, so the next session looks into the
+// log instead. Nil where a retry is right; also where nothing could look, for lack of the transactional id or of positions
+// in the records.
+func (p *Producer) unknowable(pt *partition, now time.Time) error {
+	b := pt.head
+	if !b.uncertain || p.session.plain || b.max >= now.Add(-forgetting).UnixMilli() || b.firstRecord().Identity == (lsn.Identity{}) {
+		return nil
+	}
+	return &SessionError{Topic: pt.topic.name, Partition: pt.id,
+		Reason: "a batch of old records was sent without an answer, and the broker may have forgotten it"}
+}
+
 // failed puts the batches of a request without answer back. They may have been appended: they are sent again as they
-// are, and the sequence tells the broker.
-func (l *lane) failed(err error) {
+// are, and the sequence tells the broker. The error is a *SessionError.
+func (l *lane) failed(err error) error {
 	p, now := l.p, time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.land()
 	p.lost(l.b, err, now)
 	p.stats.Retries.Connection += uint64(len(l.items))
+	var over error
 	for i := range l.items {
 		pt := l.items[i].partition
 		pt.failing.note(now, err)
 		pt.head.uncertain = true
-		pt.place = idle
-		p.schedule(pt, now)
+		if over = cmp.Or(over, p.unknowable(pt, now)); over == nil {
+			pt.place = idle
+			p.schedule(pt, now)
+		}
 	}
+	p.stopped = p.stopped || over != nil
+	return over
 }
 
 // land takes the lane from the list of those with a request under way.
@@ -76,7 +98,9 @@ func (l *lane) apply(answer *produce.Response, now time.Time) error {
 	for i := range l.items {
 		if it := &l.items[i]; !it.answered {
 			it.batch.uncertain = true
-			p.retry(it.partition, errUnanswered, now)
+			if over = cmp.Or(over, p.unknowable(it.partition, now)); over == nil {
+				p.retry(it.partition, errUnanswered, now)
+			}
 		}
 	}
 	if over != nil {
@@ -107,6 +131,11 @@ func (l *lane) result(it *item, result *produce.ResponsePartition, now time.Time
 		it.batch.damaged = 0
 	}
 	it.batch.uncertain = it.batch.uncertain || !notAppended(result.ErrorCode)
+	if v == wait || v == moved || v == damaged {
+		if err := p.unknowable(pt, now); err != nil {
+			return err
+		}
+	}
 	switch v {
 	case done:
 		l.acknowledge(it, now)
@@ -190,7 +219,7 @@ func (p *Producer) haltHead(pt *partition, kind Kind, err brokerError, now time.
 	}
 	pt.halt.kind, pt.halt.code, pt.halt.size = kind, err.code, pt.head.size()
 	if pt.halt.event == (lsn.Identity{}) && pt.head.records == 1 {
-		pt.halt.event, pt.halt.tx = pt.head.only(pt.topic.name, pt.id).Identity, pt.head.runs[0].Tx
+		pt.halt.event, pt.halt.tx = pt.head.firstRecord().Identity, pt.head.runs[0].Tx
 	}
 	pt.halt.note(now, err)
 	pt.pauseUntil = now.Add(p.cfg.HaltRetry)

@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +103,51 @@ func TestDelayedWriteArrives(t *testing.T) {
 		}
 		h.flushAndAudit()
 	})
+}
+
+// Brokers forget a batch of old records, and take it for a new one when it comes again: where its fate is not known, the
+// session ends and the next one looks. Where nothing could look, a retry is right.
+func TestOldBatchIsNotSentAgain(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault func(*harness)
+		over  bool
+	}{
+		{"no answer", func(h *harness) { h.network.loseAnswers(1) }, true},
+		{"timed out after the append", func(h *harness) { h.fault(kfake.Fault{Err: kerr.RequestTimedOut}) }, true},
+		{"too few replicas after the append", func(h *harness) { h.fault(kfake.Fault{Err: kerr.NotEnoughReplicasAfterAppend}) }, true},
+		{"certainly not appended", func(h *harness) { h.fault(kfake.Fault{Err: kerr.NotLeaderForPartition, Count: 3}) }, false},
+	} {
+		for age, over := range map[time.Duration]bool{forgetting - time.Hour: false, forgetting + time.Hour: c.over} {
+			for _, without := range []string{"", "transactional id", "positions"} {
+				t.Run(fmt.Sprintf("%s, %v old, without %s", c.name, age, without), func(t *testing.T) {
+					configure := func(cfg *Config) {
+						if without != "transactional id" {
+							cfg.TransactionalID = "walrelay/test"
+						}
+					}
+					inBubble(t, 1, orders(), configure, func(h *harness) {
+						h.send("orders", "a", 0, 1)
+						h.flush()
+						c.fault(h)
+						m := h.message("orders", "a", 1)
+						m.Time -= age.Milliseconds()
+						if without != "positions" {
+							m.Headers = event("orders", 1).Headers
+						}
+						h.append(m)
+						if over && without == "" {
+							if err := h.waitOver(); err.Topic != "orders" || err.Code != 0 || !strings.Contains(err.Error(), "old records") {
+								t.Errorf("got %v", err)
+							}
+							return
+						}
+						h.flushAndAudit()
+					})
+				})
+			}
+		}
+	}
 }
 
 // Row C: nothing of the partition goes before a record that the broker refuses, and other partitions go on.

@@ -207,7 +207,7 @@ func (l *lane) send(ctx context.Context) error {
 	if err != nil {
 		l.disconnect()
 		if ctx.Err() == nil {
-			l.failed(err)
+			return l.failed(err)
 		}
 		return nil
 	}

@@ -31,7 +31,8 @@ func (p *Producer) Withdraw(topic string, partition int32) (Withdrawn, bool) {
 		return Withdrawn{}, false
 	}
 	b := pt.head
-	taken := Withdrawn{Message: b.only(topic, partition), Tx: b.runs[0].Tx}
+	taken := Withdrawn{Message: b.firstRecord(), Tx: b.runs[0].Tx}
+	taken.Message.Topic, taken.Message.Partition = topic, partition
 	p.unschedule(pt)
 	pt.pop()
 	t.records--
@@ -46,14 +47,14 @@ func (p *Producer) Withdraw(topic string, partition int32) (Withdrawn, bool) {
 	return taken, true
 }
 
-// only reads the single record of a batch.
-func (b *batch) only(topic string, partition int32) router.Message {
+// firstRecord reads the first record of a batch, without topic and partition.
+func (b *batch) firstRecord() router.Message {
 	record := reader{b: slices.Concat(b.plain.parts...)[batchOverhead:]}
 	record.varint() // length
 	record.skip(1)  // attributes
 	record.varint() // time: the batch's first
 	record.varint() // offset
-	m := router.Message{Topic: topic, Partition: partition, Time: b.first}
+	m := router.Message{Partition: -1, Time: b.first}
 	m.Key, m.Value = record.field(), record.field()
 	for range record.varint() {
 		m.Headers = append(m.Headers, router.Header{Name: string(record.field()), Value: record.field()})

@@ -18,6 +18,7 @@ import (
 	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/internal/pgtest"
 	"github.com/walrelay/walrelay/replication"
+	"github.com/walrelay/walrelay/router"
 )
 
 // backfill is init --existing=publish.
@@ -186,7 +187,7 @@ func TestBackfillKeepsTheTimeOfTheRow(t *testing.T) {
 	}
 	for _, record := range w.delivered() {
 		want := map[string]string{"0": "2020-02-03T04:05:06.789000Z", "1": ""}[header(record, "id")]
-		if got := header(record, audit.HeaderTime); got != want || time.Since(record.Timestamp) > time.Minute {
+		if got := header(record, router.HeaderTime); got != want || time.Since(record.Timestamp) > time.Minute {
 			t.Errorf("event %s: time %v, header %q, want %q", header(record, "id"), record.Timestamp, got, want)
 		}
 	}

@@ -3,6 +3,7 @@ package relay
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/walrelay/walrelay/router"
 )
@@ -25,14 +26,20 @@ func (f *flow) origin(source *route) router.Header {
 	return router.Header{Name: headerTable, Value: []byte(source.table)}
 }
 
-// deadLetter makes the record for the dead-letter topic: as it would have been, with the reason.
-func deadLetter(topic string, m *router.Message, why string, origin router.Header) router.Message {
+// deadLetter makes the record for the dead-letter topic: as it would have been, with the reason. An old one gets the time
+// of now, or it would not stay.
+func (f *flow) deadLetter(topic string, m *router.Message, why string, origin router.Header) router.Message {
 	dead := *m
 	dead.Topic, dead.Partition, dead.Headers = topic, -1, nil
 	for _, h := range m.Headers {
 		if h.Name != router.HeaderPosition {
 			dead.Headers = append(dead.Headers, h)
 		}
+	}
+	if bounds := f.routes.bounds; dead.Time < bounds.Late {
+		original := time.UnixMilli(dead.Time).UTC().AppendFormat(nil, router.TimeFormat)
+		dead.Time = bounds.Now
+		dead.Headers = append(dead.Headers, router.Header{Name: router.HeaderTime, Value: original})
 	}
 	dead.Headers = append(dead.Headers, router.Header{Name: headerError, Value: []byte(why)})
 	if origin.Name != "" {

@@ -19,7 +19,7 @@ func TestStub(t *testing.T) {
 		m.Headers = append(m.Headers, router.Header{Name: "h", Value: []byte(value)})
 	}
 	m.Headers = append(m.Headers, router.Header{Name: router.HeaderPosition, Value: []byte("1")})
-	dead := deadLetter("dead", &m, "why", router.Header{Name: headerTable, Value: []byte("public.outbox")})
+	dead := (&flow{routes: &routes{}}).deadLetter("dead", &m, "why", router.Header{Name: headerTable, Value: []byte("public.outbox")})
 	got := stub(&dead)
 	var headers []string
 	for _, h := range got.Headers {

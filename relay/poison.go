@@ -53,7 +53,7 @@ func (f *flow) deadLetterTopic(lot uint64) string {
 // confirmed before it is acknowledged there.
 func (f *flow) bury(ctx context.Context, topic string, source *route, why error) error {
 	f.message.Identity = f.identity
-	dead := deadLetter(topic, &f.message, why.Error(), f.origin(source))
+	dead := f.deadLetter(topic, &f.message, why.Error(), f.origin(source))
 	for {
 		status, err := f.append(&dead, source.lot)
 		if isPoison(err) && dead.Value != nil { // too large there as well
@@ -101,7 +101,7 @@ func (f *flow) refused(trouble kafka.Trouble) {
 		return
 	}
 	if trouble.Topic != topic { // else it is a dead letter already
-		taken.Message = deadLetter(topic, &taken.Message, trouble.Err.Error(), router.Header{})
+		taken.Message = f.deadLetter(topic, &taken.Message, trouble.Err.Error(), router.Header{})
 	}
 	if trouble.Kind == kafka.KindRecordTooLarge {
 		taken.Message = stub(&taken.Message)

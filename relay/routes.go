@@ -141,11 +141,17 @@ func (r *routes) forget() {
 // (message.timestamp.after.max.ms), and their clock is not ours.
 const newestTime = 55 * time.Minute
 
-// turn counts, and moves the bounds of what is accepted as a record's timestamp. They are open to the past: only a topic's
-// retention could say what is too old.
+// lateAfter is how old a commit may be and still give the record its time: half of what brokers remember of a producer,
+// which they count by the time of its records (producer.id.expiration.ms, a day).
+const lateAfter = 12 * time.Hour
+
+// turn counts, and moves the bounds of what is accepted as a record's timestamp. Those of an application's column are open
+// to the past: only a topic's retention could say what is too old.
 func (r *routes) turn(now time.Time) {
 	r.flush()
-	r.bounds.Newest = now.Add(newestTime).UnixMilli()
+	r.bounds = router.Bounds{
+		Newest: now.Add(newestTime).UnixMilli(), Late: now.Add(-lateAfter).UnixMilli(), Now: now.UnixMilli(),
+	}
 	for _, b := range r.bound {
 		if b.route != nil {
 			b.route.mapping.Bounds = r.bounds

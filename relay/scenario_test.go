@@ -181,7 +181,7 @@ func (s *stage) do(words []string) {
 			s.trouble.Tx |= lotOfMessages
 		}
 		s.refused = kafka.Withdrawn{Tx: s.trouble.Tx, Message: router.Message{Topic: s.trouble.Topic, Key: []byte("k"),
-			Value: []byte("large"), Identity: id, Headers: []router.Header{{Name: "id", Value: []byte("7")}, {Name: router.HeaderPosition}}}}
+			Value: []byte("large"), Time: s.start.UnixMilli(), Identity: id, Headers: []router.Header{{Name: "id", Value: []byte("7")}, {Name: router.HeaderPosition}}}}
 		s.signal()
 		s.Wake()
 	case "cluster":

@@ -93,6 +93,7 @@ func envelopeRelation(c Config) *decoder.Relation {
 // content and into buffers that the next call overwrites.
 func (e *EnvelopeRoute) Route(content []byte, id lsn.Identity, m *Message) (Verdict, error) {
 	m.Reset()
+	m.Identity, m.Time = id, floorDiv(id.Time, 1000)
 	if err := e.parse(content); err != nil {
 		return Publish, err
 	}

@@ -82,6 +82,9 @@ func TestMalformedEnvelopeIsPoison(t *testing.T) {
 		if _, isPoison := err.(*PoisonError); !isPoison || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%q: error %v, want poison with %q", content, err, reason)
 		}
+		if m.Time != commitMillis || m.Identity != testIdentity {
+			t.Errorf("%q: a dead letter of %d, %v", content, m.Time, m.Identity)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package router
 
 import (
+	"time"
+
 	"github.com/walrelay/walrelay/decoder"
 	"github.com/walrelay/walrelay/lsn"
 )
@@ -41,6 +43,11 @@ func (h *headerWriter) write(row *decoder.Row, id lsn.Identity, m *Message) erro
 	}
 	if err := h.writeOptional(row, m); err != nil {
 		return err
+	}
+	if m.Late {
+		start := len(m.scratch)
+		m.scratch = time.UnixMicro(id.Time).UTC().AppendFormat(m.scratch, TimeFormat)
+		m.header(HeaderTime, m.rendered(start))
 	}
 	if h.position != nil {
 		start := len(m.scratch)

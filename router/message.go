@@ -24,6 +24,8 @@ type Message struct {
 	Identity lsn.Identity
 	// TimeReplaced tells that the timestamp column lay outside Route.Bounds and Time is the commit time.
 	TimeReplaced bool
+	// Late tells that Time is Bounds.Now, since the commit is long ago.
+	Late bool
 
 	scratch []byte // rendered key, value and header values, one behind the other
 }

@@ -8,8 +8,15 @@ import (
 	"github.com/walrelay/walrelay/lsn"
 )
 
-// HeaderPosition is the header with the identity of the event (lsn.Identity), always the last one.
-const HeaderPosition = "walrelay.lsn"
+const (
+	// HeaderPosition is the header with the identity of the event (lsn.Identity), always the last one.
+	HeaderPosition = "walrelay.lsn"
+	// HeaderTime is when the row was committed or created, in TimeFormat, of a record whose own time is that of publishing:
+	// with an older one, retention would delete it at once, and brokers would forget whose it is.
+	HeaderTime = "walrelay.time"
+	// TimeFormat is in UTC.
+	TimeFormat = "2006-01-02T15:04:05.000000Z07:00"
+)
 
 // Verdict is what becomes of a row.
 type Verdict uint8
@@ -22,7 +29,11 @@ const (
 )
 
 // Bounds are the record timestamps that Kafka will accept and keep, in ms since 1970. Newest 0 means the year 9999.
-type Bounds struct{ Oldest, Newest int64 }
+type Bounds struct {
+	Oldest, Newest int64
+	// A commit time before Late is replaced by Now, and goes into HeaderTime.
+	Late, Now int64
+}
 
 const endOfYear9999 = 253402300799999
 
@@ -36,7 +47,8 @@ func (b Bounds) include(millis int64) bool {
 
 // Route is a Config bound to one shape of a table. It belongs to one goroutine.
 type Route struct {
-	// Bounds may be set between two calls. A timestamp column outside of them is replaced by the commit time.
+	// Bounds may be set between two calls. A timestamp column outside of them is replaced by the commit time. Within them
+	// it is the application's, however old.
 	Bounds Bounds
 
 	columns   int // that the relation has
@@ -95,16 +107,16 @@ func (r *Route) fill(row *decoder.Row, id lsn.Identity, routed []byte, m *Messag
 	if m.Key, err = r.key.write(row, m); err != nil {
 		return err
 	}
+	if err = r.setTime(row, m); err != nil {
+		return err
+	}
 	if err = r.headers.write(row, id, m); err != nil {
 		return err
 	}
 	if m.Value, err = r.value.write(row, routed, m); err != nil {
 		return err
 	}
-	if err = r.setPartition(row, m); err != nil {
-		return err
-	}
-	return r.setTime(row, m)
+	return r.setPartition(row, m)
 }
 
 func (r *Route) filtered(row *decoder.Row, listed bool) bool {
@@ -131,21 +143,28 @@ func (r *Route) setPartition(row *decoder.Row, m *Message) error {
 	return nil
 }
 
-// setTime lets the timestamp column replace the commit time, within the bounds.
+// setTime lets the timestamp column replace the commit time, within the bounds, and otherwise the present a commit time
+// that is long ago.
 func (r *Route) setTime(row *decoder.Row, m *Message) error {
-	if r.time == nil {
-		return nil
+	if r.time != nil {
+		text, null, err := r.time.data(row)
+		if err != nil {
+			return err
+		}
+		millis, ok := int64(0), false
+		if !null {
+			if millis, ok = r.time.millis(text); !ok {
+				return poison("column %s: %s is not a time", r.time.name, clip(text))
+			}
+		}
+		if ok && r.Bounds.include(millis) {
+			m.Time = millis
+			return nil
+		}
+		m.TimeReplaced = ok
 	}
-	text, null, err := r.time.data(row)
-	if err != nil || null {
-		return err
-	}
-	millis, ok := r.time.millis(text)
-	if !ok {
-		return poison("column %s: %s is not a time", r.time.name, clip(text))
-	}
-	if m.TimeReplaced = !r.Bounds.include(millis); !m.TimeReplaced {
-		m.Time = millis
+	if m.Late = m.Time < r.Bounds.Late; m.Late {
+		m.Time = r.Bounds.Now
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -325,6 +326,46 @@ func TestTimestamps(t *testing.T) {
 	}
 	if (Bounds{}).include(-1) || !(Bounds{}).include(0) || (Bounds{}).include(infinityMicros/1000) {
 		t.Error("without bounds the years 1970 to 9999 are to be accepted")
+	}
+}
+
+// A commit that is long ago gives the header its time, and the record the present one. A column's time is the application's.
+func TestLateCommits(t *testing.T) {
+	t.Parallel()
+	const later = commitMillis + 1000
+	for _, c := range []struct {
+		name  string
+		late  int64 // relative to the commit
+		at    any   // the timestamp column; nil: NULL
+		want  int64
+		noted bool
+	}{
+		{"recent", 0, nil, commitMillis, false},
+		{"late", 1, nil, later, true},
+		{"late, with a time of its own", 1, "1999-12-31 23:59:59", 946684799000, false},
+		{"late, with an impossible time of its own", 1, "infinity", later, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			columns := outbox(jsonb("", "{}"), col{name: "at", oid: oidTimestamp, modifier: -1, value: c.at})
+			rel := relationOf(columns)
+			r, err := Bind(Config{Columns: Columns{Timestamp: "at"}}, rel, Catalog{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Bounds = Bounds{Late: commitMillis + c.late, Now: later}
+			var m Message
+			if _, err := r.Route(rowOf(rel, columns), testIdentity, &m); err != nil || m.Time != c.want || m.Late != c.noted {
+				t.Errorf("time %d, late %v (%v)", m.Time, m.Late, err)
+			}
+			last := len(m.Headers) - 1
+			if m.Headers[last].Name != HeaderPosition {
+				t.Errorf("headers %v", m.Headers)
+			}
+			at, err := time.Parse(TimeFormat, string(m.Headers[last-1].Value))
+			if noted := m.Headers[last-1].Name == HeaderTime; noted != c.noted || noted && (err != nil || at.UnixMicro() != testIdentity.Time) {
+				t.Errorf("headers %s, %v", m.Headers, err)
+			}
+		})
 	}
 }
 
