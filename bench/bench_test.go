@@ -3,13 +3,16 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/walrelay/walrelay/internal/kafkatest"
 	"go.uber.org/goleak"
 )
@@ -18,15 +21,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestQuick makes a tiny benchmark from end to end. Its figures mean nothing, but all are there.
 func TestQuick(t *testing.T) {
-	if _, err := os.Stat(filepath.Join(PostgresBin, "pg_recvlogical")); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip("the benchmark needs Debian's postgresql-15: ", err)
-	}
-	kafkatest.Require(t)
+	requireServers(t)
 	var out bytes.Buffer
-	o := Options{PostgresBin: PostgresBin, Rows100: 5000, Rows1: 1000, Runs: 1, Rate: 200, Load: time.Second, Idle: time.Second}
+	o := QuickOptions{PostgresBin: PostgresBin, Rows100: 5000, Rows1: 1000, Runs: 1, Rate: 200, Load: time.Second, Idle: time.Second}
 	if err := Quick(t.Context(), o, &out); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
@@ -48,6 +45,18 @@ func TestQuick(t *testing.T) {
 	}
 }
 
+// requireServers skips the test where the benchmark cannot run.
+func requireServers(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(PostgresBin, "pg_recvlogical")); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip("the benchmark needs Debian's postgresql-15: ", err)
+	}
+	kafkatest.Require(t)
+}
+
 func TestVerify(t *testing.T) {
 	const a, b = "key-a", "key-b"
 	type event struct {
@@ -66,11 +75,14 @@ func TestVerify(t *testing.T) {
 		{"foreign", []event{{a, 4}}, "not one of our events"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var records []kafkatest.Record
+			l := newLedger(3)
+			var err error
 			for _, e := range c.events {
-				records = append(records, kafkatest.Record{Key: []byte(e.key), Value: fmt.Appendf(nil, `{"seq": %d, "total": 7}`, e.seq)})
+				err = errors.Join(err, l.add(&kgo.Record{Key: []byte(e.key), Value: fmt.Appendf(nil, `{"seq": %d, "total": 7}`, e.seq)}))
 			}
-			err := verify(records, 3)
+			if err == nil {
+				err = l.verdict()
+			}
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("verify: %v, want %q", err, c.want)
 			}
@@ -78,23 +90,18 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-func TestMedian(t *testing.T) {
-	rates := func(spans ...time.Duration) (runs []run) {
-		for _, s := range spans {
-			runs = append(runs, run{rows: 100, span: s})
-		}
-		return runs
-	}
+func TestSummary(t *testing.T) {
 	for _, c := range []struct {
-		runs []run
-		want float64
+		values []float64
+		want   Figure
 	}{
-		{rates(time.Second), 100},
-		{rates(time.Second, 4*time.Second), 25},
-		{rates(time.Second, 4*time.Second, 2*time.Second), 50},
+		{[]float64{1}, Figure{1, 1, 1}},
+		{[]float64{4, 1}, Figure{1, 1, 4}},
+		{[]float64{4, 1, 2}, Figure{2, 1, 4}},
+		{[]float64{123456, -0.00123456}, Figure{-0.001235, -0.001235, 123500}},
 	} {
-		if got := median(c.runs, run.rate); got != c.want {
-			t.Errorf("median rate of %v: %v, want %v", c.runs, got, c.want)
+		if got := summary(slices.Clone(c.values)); got != c.want {
+			t.Errorf("summary of %v: %v, want %v", c.values, got, c.want)
 		}
 	}
 }
@@ -104,9 +111,9 @@ func TestPercentile(t *testing.T) {
 	for i := range 100 {
 		hundred = append(hundred, time.Duration(i))
 	}
-	for p, want := range map[int]time.Duration{0: 0, 50: 50, 99: 99, 100: 99} {
+	for p, want := range map[float64]time.Duration{0: 0, 0.5: 50, 0.99: 99, 1: 99} {
 		if got := percentile(hundred, p); got != want {
-			t.Errorf("percentile %d: %d, want %d", p, got, want)
+			t.Errorf("percentile %v: %d, want %d", p, got, want)
 		}
 	}
 }
@@ -141,7 +148,7 @@ func TestCPU(t *testing.T) {
 	if spent := machine1 - machine0; spent < 0.4 {
 		t.Errorf("machine: %.3f s, want 0.5 at least", spent)
 	}
-	if rss, err := peakRSS(os.Getpid()); err != nil || rss < 1 || rss > 10_000 {
+	if rss, err := vmHWM(os.Getpid()); err != nil || rss < 1 || rss > 10_000 {
 		t.Errorf("peak RSS of this program: %v MiB (%v)", rss, err)
 	}
 }

@@ -25,7 +25,7 @@ func busy() (float64, error) {
 	if len(f) < 9 {
 		return 0, fmt.Errorf("read the machine's CPU time: unknown format %q", first)
 	}
-	return seconds(f, 1, 2, 3, 6, 7, 8), nil
+	return ticked(f, 1, 2, 3, 6, 7, 8), nil
 }
 
 // cpu is the CPU time in seconds that a process has used; own without and reaped of the children it has waited for. Both
@@ -37,11 +37,11 @@ func cpu(pid int) (own, reaped float64) {
 	}
 	// The second field is the command in brackets and may hold blanks: number the fields after it, from state, 3, on.
 	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	return seconds(f, 14-3, 15-3), seconds(f, 16-3, 17-3)
+	return ticked(f, 14-3, 15-3), ticked(f, 16-3, 17-3)
 }
 
-// seconds adds fields that count ticks.
-func seconds(fields []string, which ...int) float64 {
+// ticked adds fields that count ticks, in seconds.
+func ticked(fields []string, which ...int) float64 {
 	sum := 0.0
 	for _, i := range which {
 		n, _ := strconv.ParseFloat(fields[i], 64)
@@ -85,14 +85,17 @@ func preciseCPU(pid int) (float64, error) {
 	return sum / 1e9, nil
 }
 
-// peakRSS is the largest resident memory that a process has had, in MiB.
-func peakRSS(pid int) (float64, error) {
+// vmHWM is the largest resident memory that a process has had, vmRSS what it has now, in MiB.
+func vmHWM(pid int) (float64, error) { return memory(pid, "VmHWM:") }
+func vmRSS(pid int) (float64, error) { return memory(pid, "VmRSS:") }
+
+func memory(pid int, name string) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read the memory of process %d: %w", pid, err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+		if value, ok := strings.CutPrefix(line, name); ok {
 			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
 			if err != nil {
 				return 0, fmt.Errorf("read the memory of process %d: %w", pid, err)
@@ -100,5 +103,5 @@ func peakRSS(pid int) (float64, error) {
 			return kib / 1024, nil
 		}
 	}
-	return 0, fmt.Errorf("read the memory of process %d: no VmHWM", pid)
+	return 0, fmt.Errorf("read the memory of process %d: no %s", pid, name)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	var o bench.Options
+	var o bench.QuickOptions
 	flag.StringVar(&o.PostgresBin, "postgres", bench.PostgresBin, "folder of PostgreSQL's programs, pg_recvlogical among them")
 	flag.IntVar(&o.Rows100, "rows100", 1_000_000, "rows inserted 100 in a transaction")
 	flag.IntVar(&o.Rows1, "rows1", 300_000, "rows inserted one in a transaction")

@@ -1,0 +1,45 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+var latencyColumns = []column{
+	{"reached/s", reached, ""}, {"p50 ms", p50, ""}, {"p99 ms", p99, ""}, {"p99.9 ms", p999, ""}, {"max ms", longest, ""}, {"confirmed p50 s", confirmP50, ""},
+	{"p99 s", confirmP99, ""}, {"CPU %", loadCPU, ""}, {"CPU µs", cpuEach, ""}, {"idle CPU %", idleCPU, ""}, {"idle WAL kB/h", idleWAL, ""},
+	{"idle RSS MiB", idleRSS, ""}, {"RSS MiB", peakRSS, ""}, {"other s", otherCPU, ""},
+}
+
+var rates = []int{100, 1000, 10_000}
+
+// latencies lets all relays take turns at each rate. The slowest rate has the idle phase.
+func latencies(ctx context.Context, s *stage, o Options, section *Section) error {
+	list := slices.DeleteFunc(append([]program{walrelay}, comparators...), func(p program) bool { return !o.takesPart(p) })
+	if _, err := s.latency(ctx, walrelay, 1000, warmBroker, 0, warmUp); err != nil {
+		return fmt.Errorf("warm the broker: %w", err)
+	}
+	for _, rate := range rates {
+		for range o.Runs {
+			for _, p := range list {
+				warm, idle := warmUpJVM, o.Idle
+				if p.name == walrelay.name || p.polls {
+					warm = warmUp
+				}
+				if rate != rates[0] {
+					idle = 0
+				}
+				name := number(float64(rate)) + "/s"
+				f, err := s.undisturbed(name, p.name, latencyColumns, func() (figures, error) {
+					return s.latency(ctx, p, rate, warm, idle, o.Load)
+				})
+				if err != nil {
+					return err
+				}
+				section.add(name, p.name, f)
+			}
+		}
+	}
+	return nil
+}
