@@ -1,7 +1,7 @@
 package router
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -117,8 +117,8 @@ func (e *EnvelopeRoute) allowed(topic string) bool {
 // parse fills the row.
 func (e *EnvelopeRoute) parse(content []byte) error {
 	object, ok := openObject(content)
-	if !ok || !utf8.Valid(content) || !json.Valid(content) {
-		return poison("message envelope: it must be one valid JSON object in UTF-8")
+	if !ok || !utf8.Valid(content) {
+		return notAnObject()
 	}
 	for i := range e.row.Columns {
 		e.row.Columns[i] = decoder.Column{Kind: decoder.ColumnNull}
@@ -140,15 +140,25 @@ func (e *EnvelopeRoute) parse(content []byte) error {
 		e.seen[i] = true
 		e.set(i, value)
 	}
+	if !object.whole {
+		return notAnObject()
+	}
 	return e.complete()
+}
+
+func notAnObject() error {
+	return poison("message envelope: it must be one valid JSON object in UTF-8")
 }
 
 // column finds the column of a member's name.
 func (e *EnvelopeRoute) column(quoted []byte) int {
-	start := len(e.scratch)
-	e.scratch = appendUnquoted(e.scratch, quoted)
-	name := e.scratch[start:]
-	e.scratch = e.scratch[:start]
+	name := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		start := len(e.scratch)
+		e.scratch = appendUnquoted(e.scratch, quoted)
+		name = e.scratch[start:]
+		e.scratch = e.scratch[:start]
+	}
 	for i, member := range e.members {
 		if string(name) == member {
 			return i

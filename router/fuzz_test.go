@@ -1,6 +1,8 @@
 package router
 
 import (
+	"bytes"
+	"encoding/json"
 	"testing"
 
 	"github.com/walrelay/walrelay/decoder"
@@ -56,6 +58,29 @@ func FuzzRoute(f *testing.F) {
 			if err == nil && m.Topic != "outbox.event.Order" {
 				t.Errorf("%q: topic %q", data, m.Topic)
 			}
+		}
+	})
+}
+
+// FuzzJSON compares the scanner with encoding/json.
+func FuzzJSON(f *testing.F) {
+	for _, seed := range []string{
+		"", " ", "0", "-0", "-", "01", "1.", "1.5e+3", "1e", ".5", "true", "nul", `"`, `"\`, `"\u12G4"`, `"\ud800"`, "\"\x1f\"", "\"1234567\x7f\xff\"", `{"a": [1, {}], "b": ""}`,
+		`{"a" 1}`, `{,}`, `[1,]`, `{"a":1,}`, `{:1}`, `[]]`, "\"12345678901234567\\n\"",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		want := json.Valid(text)
+		if got := validJSON(text); got != want {
+			t.Errorf("%q: valid %v, want %v", text, got, want)
+		}
+		object, ok := openObject(text)
+		for ok {
+			_, _, ok = object.next()
+		}
+		if got := object.whole; got != (want && bytes.TrimSpace(text)[0] == '{') {
+			t.Errorf("%q: walked to the end %v, valid %v", text, got, want)
 		}
 	})
 }

@@ -100,6 +100,9 @@ func (h *headerWriter) expand(doc []byte, m *Message) error {
 	}
 	for {
 		quoted, value, ok := object.next()
+		if !ok && !object.whole { // nested deeper than we follow
+			return poison("column %s is not a JSON object, so it has no headers", h.column.name)
+		}
 		if !ok {
 			return nil
 		}

@@ -60,7 +60,7 @@ func inferObject(key string, value []byte, depth int) (*inferred, bool) {
 	for {
 		quoted, value, more := object.next()
 		if !more {
-			return schema, true
+			return schema, object.whole
 		}
 		name := string(appendUnquoted(nil, quoted))
 		path := name
@@ -89,9 +89,8 @@ func inferArray(key string, value []byte, depth int) (*inferred, bool) {
 	var items *inferred
 	empty := true
 	for {
-		elements.skip(',')
-		element := elements.take()
-		if len(element) == 0 || element[0] == ']' {
+		element, more := elements.element()
+		if !more {
 			break
 		}
 		empty = false
@@ -113,9 +112,9 @@ func inferArray(key string, value []byte, depth int) (*inferred, bool) {
 		}
 	}
 	if empty {
-		return nil, true
+		return nil, elements.whole
 	}
-	return &inferred{kind: "array", items: items}, items != nil
+	return &inferred{kind: "array", items: items}, items != nil && elements.whole
 }
 
 // merge adds the members of another element, or tells that the two are of different kinds.

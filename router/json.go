@@ -2,7 +2,6 @@ package router
 
 import (
 	"bytes"
-	"encoding/json"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -73,7 +72,7 @@ func appendUnicodeEscape(dst []byte, r rune) []byte {
 // isDocument tells whether expansion applies: Debezium looks at the first byte only, so leading whitespace and scalars
 // stay strings. Text that Postgres has not checked must be valid JSON as well.
 func isDocument(text []byte, checked bool) bool {
-	return len(text) > 0 && (text[0] == '{' || text[0] == '[') && (checked || json.Valid(text))
+	return len(text) > 0 && (text[0] == '{' || text[0] == '[') && (checked || validJSON(text))
 }
 
 // appendCompact appends valid JSON without insignificant whitespace; nothing else changes.
@@ -99,12 +98,17 @@ func appendCompact(dst, doc []byte) []byte {
 
 func isJSONSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// members walks over the members of a JSON object that is known to be valid. On anything else it ends early.
-type members struct{ rest []byte }
+// members walks over the members of a JSON object, or the elements of an array, and checks them on the way. On anything
+// that is none it ends early.
+type members struct {
+	rest  []byte
+	begun bool // behind the first, so that a comma must come
+	whole bool // the end was reached, and nothing follows it
+}
 
 // openObject begins a walk, or tells that the document is not an object.
 func openObject(doc []byte) (members, bool) {
-	doc = bytes.TrimSpace(doc)
+	doc = skipSpace(doc)
 	if len(doc) == 0 || doc[0] != '{' {
 		return members{}, false
 	}
@@ -113,63 +117,52 @@ func openObject(doc []byte) (members, bool) {
 
 // next returns the next member: its name as a JSON string and its value as JSON, both slices of the document.
 func (m *members) next() (name, value []byte, ok bool) {
-	m.skip(',')
-	name = m.take()
-	m.skip(':')
-	value = m.take()
-	return name, value, len(name) > 1 && name[0] == '"' && len(value) > 0
-}
-
-// skip skips whitespace and one separator.
-func (m *members) skip(separator byte) {
-	for i, c := range m.rest {
-		if c != separator && !isJSONSpace(c) {
-			m.rest = m.rest[i:]
-			return
-		}
+	rest, ok := m.follow('}')
+	n := scanString(rest)
+	name, rest = rest[:n], skipSpace(rest[n:])
+	if !ok || n == 0 || len(rest) == 0 || rest[0] != ':' {
+		return nil, nil, false
 	}
-	m.rest = nil
+	value, ok = m.take(skipSpace(rest[1:]))
+	return name, value, ok
 }
 
-// take takes one JSON value.
-func (m *members) take() []byte {
-	depth, inString := 0, false
-	for i := 0; i < len(m.rest); i++ {
-		switch c := m.rest[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-			if !inString && depth == 0 {
-				return m.cut(i + 1)
-			}
-		case inString:
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			depth--
-			if depth == 0 {
-				return m.cut(i + 1)
-			}
-			if depth < 0 { // the end of the object itself
-				return m.cut(i)
-			}
-		case depth == 0 && (c == ',' || c == ':' || isJSONSpace(c)):
-			return m.cut(i)
-		}
+// element returns the next element, a slice of the document.
+func (m *members) element() (value []byte, ok bool) {
+	rest, ok := m.follow(']')
+	if !ok {
+		return nil, false
 	}
-	return m.cut(len(m.rest))
+	return m.take(rest)
 }
 
-func (m *members) cut(n int) []byte {
-	taken := m.rest[:n]
-	m.rest = m.rest[n:]
-	return taken
+// follow returns what begins with the next member or element. At the end there is none.
+func (m *members) follow(end byte) (rest []byte, ok bool) {
+	rest = skipSpace(m.rest)
+	switch {
+	case len(rest) == 0:
+		return nil, false
+	case rest[0] == end:
+		m.rest, m.whole = nil, len(skipSpace(rest[1:])) == 0
+		return nil, false
+	case !m.begun:
+		m.begun = true
+		return rest, true
+	case rest[0] != ',':
+		return nil, false
+	}
+	return skipSpace(rest[1:]), true
 }
 
-// appendUnquoted appends what a JSON string stands for.
+func (m *members) take(rest []byte) (value []byte, ok bool) {
+	n := scanValue(rest, 1)
+	m.rest = rest[n:]
+	return rest[:n], n > 0
+}
+
+// appendUnquoted appends what a JSON string, which must be one, stands for.
 func appendUnquoted(dst, quoted []byte) []byte {
-	text := bytes.TrimSuffix(bytes.TrimPrefix(quoted, []byte{'"'}), []byte{'"'})
+	text := quoted[1 : len(quoted)-1]
 	for {
 		i := bytes.IndexByte(text, '\\')
 		if i < 0 || i+1 == len(text) {

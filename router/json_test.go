@@ -124,6 +124,32 @@ func TestMembersAsEncodingJSON(t *testing.T) {
 	})
 }
 
+// What we call JSON is what encoding/json calls JSON, also after a change of a byte, and cut anywhere.
+func TestValidAsEncodingJSON(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		doc, err := json.MarshalIndent(document(t), "", rapid.StringMatching("[ \t\r\n]{0,3}").Draw(t, "indent"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := rapid.IntRange(0, len(doc)).Draw(t, "at")
+		insert := rapid.SampledFrom([]string{"", "\\", "\"", "\x00", "\x1f", " ", "0", "-", "e", "E+", ".", ",", ":", "{", "}", "[", "]", "\\u00e", "\\u00e9", "t", "\xff"}).Draw(t, "insert")
+		drop := min(rapid.IntRange(0, 2).Draw(t, "drop"), len(doc)-at)
+		doc = append(append(bytes.Clone(doc[:at]), insert...), doc[at+drop:]...)
+		for _, text := range [][]byte{doc, doc[:at]} {
+			if got, want := validJSON(text), json.Valid(text); got != want {
+				t.Fatalf("%q: valid %v, want %v", text, got, want)
+			}
+		}
+	})
+	for _, depth := range []int{maxNesting, maxNesting + 1} {
+		text := append(bytes.Repeat([]byte("["), depth), bytes.Repeat([]byte("]"), depth)...)
+		if got, want := validJSON(text), json.Valid(text); got != want {
+			t.Errorf("%d arrays: valid %v, want %v", depth, got, want)
+		}
+	}
+}
+
 func TestInferredSchema(t *testing.T) {
 	t.Parallel()
 	for doc, want := range map[string]string{
