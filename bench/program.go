@@ -172,7 +172,7 @@ func adopt(ctx context.Context, url, slot string) error {
 	if err != nil {
 		return err
 	}
-	store := checkpoint.NewStore(config)
+	store := checkpoint.NewStore(checkpoint.Always(config))
 	return errors.Join(store.Create(ctx, slot), store.MarkReady(ctx, checkpoint.Row{Slot: slot, LSN: consistent, ProducerID: checkpoint.NoProducer}), store.Close(ctx))
 }
 

@@ -65,7 +65,9 @@ type Producer struct {
 	stopped   bool        // before Run, after it, and from the first session error on: nothing is sent
 
 	session  session
-	resume   *Resume       // nil once the stream has passed it
+	resume   *Resume       // nil once the stream has passed it, unless Branched
+	resumed  bool          // the stream has passed it
+	phantoms phantoms      // not told by Resumed yet
 	resuming chan struct{} // wakes runResume; capacity 1
 	cluster  cluster
 	topics   map[string]*topic

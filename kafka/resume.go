@@ -32,6 +32,9 @@ type Resume struct {
 	ByID bool
 	// DeadLetterTopics are where events of this source may stand instead of in their own topic.
 	DeadLetterTopics []string
+	// Branched: the server's history has left the one that the earlier producer has read, by a failover. What topics have of
+	// it may belong to transactions that do not exist any more, so they are looked through whenever their first event comes.
+	Branched bool
 }
 
 // scanMargin is how much earlier than Resume.Since a scan begins: commit times are not quite in the order of the log.
@@ -43,13 +46,39 @@ const unfencedDelay = 5 * time.Second
 // maxPast bounds the events remembered of one topic. Behind it a topic's uncertain events may be published twice.
 const maxPast = 1_000_000
 
-func (r *Resume) holds(id lsn.Identity) bool {
-	return r != nil && id.Source == r.Source && !id.Commit.CoveredBy(r.From) && id.Commit.CoveredBy(r.To)
+func (r *Resume) holds(id lsn.Identity) bool { return r.unsaved(id) && id.Commit.CoveredBy(r.To) }
+
+// unsaved tells whether the event was published without being saved.
+func (r *Resume) unsaved(id lsn.Identity) bool {
+	return r != nil && id.Source == r.Source && !id.Commit.CoveredBy(r.From)
+}
+
+// phantoms are events in Kafka whose transactions do not exist: a failover has lost them, or the server was restored from a
+// copy that is older than they are.
+type phantoms struct {
+	examples []lsn.Identity
+	total    int
+}
+
+// maxPhantoms bounds the examples.
+const maxPhantoms = 100
+
+func (p *phantoms) add(id lsn.Identity) {
+	p.total++
+	if len(p.examples) < maxPhantoms {
+		p.examples = append(p.examples, id)
+	}
+}
+
+func (p *phantoms) plus(other phantoms) {
+	p.total += other.total
+	p.examples = append(p.examples, other.examples[:min(len(other.examples), maxPhantoms-len(p.examples))]...)
 }
 
 // past is what a topic already has of the uncertain events.
 type past struct {
-	found map[lsn.Identity]uint64 // the hash of the event's id
+	found    map[lsn.Identity]uint64 // the hash of the event's id
+	phantoms phantoms                // events that nobody can have read from this server
 	// outsiders are the records of somebody else; nil unless Resume.ByID.
 	outsiders map[outsider]struct{}
 	// buried is the same for all topics.
@@ -85,11 +114,9 @@ func (t *topic) suppress(m *router.Message) bool {
 	for len(t.past.closed) <= lane {
 		t.past.closed = append(t.past.closed, false)
 	}
-	if !t.past.closed[lane] && t.past.has(m) {
-		return true
-	}
-	t.past.closed[lane] = true
-	return false
+	there := t.past.has(m) // also where it is published again: it is no phantom
+	t.past.closed[lane] = t.past.closed[lane] || !there
+	return !t.past.closed[lane]
 }
 
 // has tells whether the event is there, and forgets it: it comes once.
@@ -113,25 +140,32 @@ func (p *past) has(m *router.Message) bool {
 }
 
 // Resumed says that the stream has passed Resume.To. It forgets what was found, and returns up to the given number of
-// events that are in Kafka and that the stream did not bring again: their transactions do not exist any more (a
-// failover has lost them). total is their number.
+// events that are in Kafka and that the stream did not bring again: their transactions do not exist any more. total is
+// their number. With Resume.Branched more may be found later, which the next call returns.
 func (p *Producer) Resumed(examples int) (lost []lsn.Identity, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.resumed = true
 	for _, t := range p.topics {
-		if t.past == nil {
-			continue
+		if t.past != nil {
+			p.forget(t.past)
+			t.past = nil
 		}
-		total += len(t.past.found)
-		for id := range t.past.found {
-			if len(lost) < examples {
-				lost = append(lost, id)
-			}
-		}
-		t.past = nil
 	}
-	p.resume = nil
+	if p.resume != nil && !p.resume.Branched {
+		p.resume = nil
+	}
+	lost, total = p.phantoms.examples[:min(examples, len(p.phantoms.examples))], p.phantoms.total
+	p.phantoms = phantoms{}
 	return lost, total
+}
+
+// forget takes note of what the stream has not brought again.
+func (p *Producer) forget(past *past) {
+	p.phantoms.plus(past.phantoms)
+	for id := range past.found {
+		p.phantoms.add(id)
+	}
 }
 
 // runResume fences and scans the topics that wait for it, one after the other.
@@ -149,12 +183,12 @@ func (p *Producer) runResume(ctx context.Context) error {
 			}
 			continue
 		}
-		found, err := p.lookBack(ctx, control, t, &dead)
+		found, upTo, err := p.lookBack(ctx, control, t, &dead)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
-			p.lookedBack(t, found)
+			p.lookedBack(t, found, upTo)
 			attempt = 0
 			continue
 		case isSessionError(err):
@@ -183,29 +217,30 @@ func (p *Producer) nextResuming() *topic {
 }
 
 // lookBack finds what of the uncertain events the topic has: it puts a marker of our own into each partition, behind
-// which nothing of an earlier producer can come, and reads up to it. What is in the dead-letter topics is looked up once,
-// into dead.
-func (p *Producer) lookBack(ctx context.Context, control *coordinator, t *topic, dead *buried) (*past, error) {
+// which nothing of an earlier producer can come, and reads up to it. Partitions below t.looked were done before; upTo is
+// the end of those that are now. What is in the dead-letter topics is looked up once, into dead.
+func (p *Producer) lookBack(ctx context.Context, control *coordinator, t *topic, dead *buried) (found *past, upTo int, err error) {
 	p.mu.Lock()
 	who, resume := p.session.identity, p.resume
-	partitions := make([]int32, len(t.partitions))
-	for i := range partitions {
-		partitions[i] = int32(i)
+	upTo = len(t.partitions)
+	partitions := make([]int32, 0, upTo-t.looked)
+	for i := t.looked; i < upTo; i++ {
+		partitions = append(partitions, int32(i))
 	}
 	p.mu.Unlock()
-	if resume == nil { // the stream has passed the uncertain events meanwhile
-		return nil, nil
+	if resume == nil || len(partitions) == 0 { // the stream has passed the uncertain events meanwhile
+		return nil, upTo, nil
 	}
 	began := time.Now()
 	if *dead == nil && len(resume.DeadLetterTopics) > 0 {
-		found, err := p.exhume(ctx, control, who, resume)
+		exhumed, err := p.exhume(ctx, control, who, resume)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		*dead = found
+		*dead = exhumed
 	}
 	if err := control.fence(ctx, p.addresses(), who, t.name, partitions); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	s := scan{p: p, topic: t, who: who, resume: resume, found: map[lsn.Identity]uint64{}}
 	s.outsiders.limit = max(2, maxPast/len(partitions))
@@ -217,33 +252,37 @@ func (p *Producer) lookBack(ctx context.Context, control *coordinator, t *topic,
 		if s.forbidden {
 			p.log.Warn("no right to read the topic: events of the last unclean stop may be published twice",
 				zap.String("topic", t.name))
-			return nil, nil
+			return nil, upTo, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
 	p.log.Info("topic looked through after an unclean stop", zap.String("topic", t.name),
 		zap.Int("found", len(s.found)), zap.Int("of_others", len(s.outsiders.found)), zap.Int("dead_letters", len(*dead)), zap.Int64("records", s.records),
 		zap.Duration("took", time.Since(began)))
-	return &past{found: s.found, outsiders: s.outsiders.found, buried: *dead}, nil
+	return &past{found: s.found, phantoms: s.phantoms, outsiders: s.outsiders.found, buried: *dead}, upTo, nil
 }
 
-// lookedBack opens the topic.
-func (p *Producer) lookedBack(t *topic, found *past) {
+// lookedBack opens the topic, whose partitions up to a number are looked through.
+func (p *Producer) lookedBack(t *topic, found *past, upTo int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t.looking = false
+	t.looked = upTo
 	p.session.failing = failure{}
-	if p.resume != nil && found != nil {
-		if t.past == nil {
-			t.past = found
-		} else { // new partitions
-			maps.Copy(t.past.found, found.found)
-			t.past.outsiders = found.outsiders
-		}
+	switch {
+	case p.resume == nil || found == nil:
+	case p.resumed:
+		p.forget(found)
+	case t.past == nil:
+		t.past = found
+	default: // new partitions
+		maps.Copy(t.past.found, found.found)
+		maps.Copy(t.past.outsiders, found.outsiders)
+		t.past.phantoms.plus(found.phantoms)
 	}
-	t.admitted = true
+	t.looking = t.looked < len(t.partitions) // it has got more meanwhile
+	t.admitted = !t.looking
 	p.reopen(t)
 	p.notify()
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/segmentio/kafka-go/compress"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/lsn"
@@ -296,6 +298,85 @@ func TestOnlyTheSameEventIsSuppressed(t *testing.T) {
 	}
 	if _, total := p.Resumed(3); total != 4 { // 5, 6, 8 and 9 did not come again
 		t.Errorf("%d lost events, want 4", total)
+	}
+}
+
+// Events of transactions that the server does not have are counted, wherever they are found, and no others.
+func TestPhantoms(t *testing.T) {
+	t.Parallel()
+	addrs := kafkatest.Fake(t).ListenAddrs()
+	first := begin(t, addrs, Config{})
+	for n := range 10 {
+		first.offer(event("orders", n))
+		first.offer(event("stock", n))
+	}
+	first.flush()
+	first.end()
+	want := func(p *life, what string, ids ...int) {
+		t.Helper()
+		found, total := p.Resumed(10)
+		slices.SortFunc(found, func(a, b lsn.Identity) int { return int(a.Commit) - int(b.Commit) })
+		var events []int
+		for _, id := range found {
+			events = append(events, int(id.Time))
+		}
+		if !slices.Equal(events, ids) || total != len(ids) {
+			t.Errorf("%s: %d phantoms, such as %v, want %v", what, total, events, ids)
+		}
+	}
+	// The row was at event 4, and the server's log ends behind 7; it has 5 of those events, with one before it that is new.
+	p := begin(t, addrs, Config{Resume: &Resume{Source: source, From: end(4), To: end(7), ProducerID: first.ProducerID(), Branched: true}})
+	fresh := event("orders", 5)
+	fresh.Identity.Time = 100
+	if p.offer(fresh) || p.offer(event("orders", 5)) {
+		t.Error("an event behind a new one of its partition is suppressed")
+	}
+	p.flush()
+	want(p, "in a topic with an uncertain event", 6, 7, 8, 9)
+	p.offer(event("orders", 20))
+	p.flush()
+	want(p, "told already")
+	p.offer(event("stock", 21))
+	p.flush()
+	want(p, "in a topic that is used later", 5, 6, 7, 8, 9)
+}
+
+// When a topic gets more partitions while uncertain events come, it is looked through again: what this run has published
+// itself is no phantom.
+func TestOwnRecordsAreNoPhantoms(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.Fake(t, kfake.SeedTopics(1, "orders"))
+	addrs := cluster.ListenAddrs()
+	first := begin(t, addrs, Config{})
+	first.offer(event("orders", 0))
+	first.flush()
+	first.end()
+	p := begin(t, addrs, Config{MetadataMaxAge: 100 * time.Millisecond,
+		Resume: &Resume{Source: source, From: end(-1), To: end(9), ProducerID: first.ProducerID()}})
+	if !p.offer(event("orders", 0)) {
+		t.Error("not suppressed")
+	}
+	p.offer(event("orders", 1))
+	p.flush()
+	client, err := kgo.NewClient(kgo.SeedBrokers(addrs...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	grow := kmsg.NewPtrCreatePartitionsRequest()
+	grow.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: "orders", Count: 3}}
+	grow.TimeoutMillis = 1000
+	if answer, err := grow.RequestWith(t.Context(), client); err != nil || answer.Topics[0].ErrorCode != 0 {
+		t.Fatal(answer, err)
+	}
+	p.await("more partitions", func() bool { return p.Stats().PartitionChanges == 1 })
+	p.offer(event("orders", 2))
+	p.flush()
+	if found, total := p.Resumed(10); total != 0 {
+		t.Errorf("%d phantoms, such as %v", total, found)
+	}
+	if got := values(t, read(t, addrs, "orders")); !slices.Equal(got, upTo(3)) {
+		t.Errorf("in the topic: %v", got)
 	}
 }
 

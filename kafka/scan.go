@@ -20,6 +20,7 @@ type scan struct {
 	resume *Resume
 
 	found     map[lsn.Identity]uint64
+	phantoms  phantoms
 	outsiders outsiders
 	records   int64
 	forbidden bool // no right to read
@@ -157,12 +158,13 @@ func (s *scan) collect(set []byte, offset int64) (next int64, marked bool, err e
 			return next, false, err
 		}
 		set = rest
-		if batch.control {
-			if batch.producer == s.who {
-				return batch.last + 1, true, nil
-			}
+		switch mine := batch.producer == s.who; {
+		case mine && batch.control:
+			return batch.last + 1, true, nil
+		case mine: // published in this run, before the topic got more partitions
+		case batch.control:
 			err = s.outsiders.end(&batch)
-		} else {
+		default:
 			err = batch.each(func(headers []readHeader) error { return s.take(&batch, headers) })
 		}
 		if err != nil {
@@ -181,10 +183,13 @@ func (s *scan) take(batch *readBatch, headers []readHeader) error {
 			continue
 		}
 		id, err := lsn.ParseIdentity(string(headers[i].value))
-		if err != nil || !s.resume.holds(id) { // somebody else's header is nothing to us
+		switch {
+		case err != nil || !s.resume.unsaved(id): // somebody else's header is nothing to us
 			return nil
-		}
-		if len(s.found) >= maxPast {
+		case !s.resume.holds(id):
+			s.phantoms.add(id)
+			return nil
+		case len(s.found) >= maxPast:
 			return nil
 		}
 		hash := idHash(nil)

@@ -15,6 +15,7 @@ type topic struct {
 	partitions []*partition // empty until metadata has named them
 	admitted   bool         // by the session
 	looking    bool         // waits for runResume
+	looked     int          // partitions below it are looked through
 	past       *past        // what it has of Config.Resume; nil: nothing, or not looked up
 	grown      int          // new partition count, which waits for the records in flight; 0: none
 	halt       *halt

@@ -70,6 +70,8 @@ type flow struct {
 	admitted bool
 	// uncertain is the end of what the run before may have published without saving it; 0 once it is passed.
 	uncertain lsn.End
+	// branched: the producer may find events of lost transactions later too.
+	branched bool
 
 	until      time.Time // Next must return by then
 	nextStatus time.Time
@@ -146,6 +148,9 @@ func (f *flow) turn() error {
 		f.progress.note(trouble, ok)
 		if ok {
 			f.refused(trouble)
+		}
+		if f.branched && f.uncertain == 0 {
+			f.reportLost()
 		}
 		if err := f.unpark(); err != nil {
 			return err

@@ -13,7 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/walrelay/walrelay/internal/faultconn"
 	"github.com/walrelay/walrelay/internal/kafkatest"
@@ -75,8 +77,18 @@ func (w *world) config() Config {
 type running struct {
 	*Relay
 	t    *testing.T
+	logs *observer.ObservedLogs
 	stop context.CancelFunc
 	done chan error
+}
+
+// said is everything that the relay has logged.
+func (r *running) said() string {
+	var text strings.Builder
+	for _, entry := range r.logs.All() {
+		fmt.Fprintln(&text, entry.Message, entry.ContextMap())
+	}
+	return text.String()
 }
 
 func (w *world) start(cfg Config) *running {
@@ -88,8 +100,11 @@ func (w *world) start(cfg Config) *running {
 func (w *world) startWith(cfg Config, registry *prometheus.Registry) *running {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{t: w.t, stop: cancel, done: make(chan error, 1)}
-	r.Relay = New(cfg, zaptest.NewLogger(w.t, zaptest.Level(zap.InfoLevel)), registry)
+	observed, logs := observer.New(zap.InfoLevel)
+	tee := zap.WrapCore(func(core zapcore.Core) zapcore.Core { return zapcore.NewTee(core, observed) })
+	log := zaptest.NewLogger(w.t, zaptest.Level(zap.InfoLevel), zaptest.WrapOptions(tee))
+	r := &running{t: w.t, logs: logs, stop: cancel, done: make(chan error, 1)}
+	r.Relay = New(cfg, log, registry)
 	go func() { r.done <- r.Run(ctx) }()
 	w.t.Cleanup(func() {
 		cancel()

@@ -47,7 +47,7 @@ func (r *Relay) run(ctx context.Context) error {
 		return err
 	}
 	source := lsn.SourceOf(system.ID, base.databaseOID)
-	settings, uncertain, err := r.producerConfig(ctx, store, row, source)
+	settings, uncertain, err := r.producerConfig(ctx, store, row, source, system.Timeline)
 	if err != nil {
 		stream.Abort()
 		return err
@@ -82,6 +82,7 @@ func (r *Relay) run(ctx context.Context) error {
 		window:    checkpoint.NewWindow(row.LSN, r.cfg.MaxMessages, r.cfg.MaxTransactions),
 		identity:  lsn.Identity{Source: source},
 		uncertain: uncertain,
+		branched:  settings.Resume != nil && settings.Resume.Branched,
 		resume:    resume{received: row.LSN},
 		sent:      row.LSN,
 	}

@@ -11,14 +11,16 @@ import (
 
 // producerConfig adds what this run's producer must know of the one before: its name, so that the brokers refuse
 // what it may still send, and which events it may have published without saving that. After a clean stop there are
-// none, and before the first start neither, unless the slot was taken over from somebody else.
+// none, and before the first start neither, unless the slot was taken over from somebody else. After a failover the row
+// tells nothing of what was published later, so the run before counts as unclean whatever it says.
 //
 // It is called when the slot is ours, so that nobody can read what is committed from now on: the end of the log
 // bounds what the run before has seen.
-func (r *Relay) producerConfig(ctx context.Context, store *checkpoint.Store, row checkpoint.Row, source uint32) (kafka.Config, lsn.End, error) {
+func (r *Relay) producerConfig(ctx context.Context, store *checkpoint.Store, row checkpoint.Row, source uint32, timeline int32) (kafka.Config, lsn.End, error) {
 	cfg := r.cfg.Kafka
 	cfg.TransactionalID = TransactionalID(source, r.cfg.Postgres.Slot)
-	if !row.MatchByID && (row.State == checkpoint.Clean || row.Epoch == 0) {
+	branched := row.Timeline != timeline
+	if !row.MatchByID && !branched && (row.State == checkpoint.Clean || row.Epoch == 0) {
 		return cfg, 0, nil
 	}
 	end, err := store.FlushLSN(ctx)
@@ -27,7 +29,7 @@ func (r *Relay) producerConfig(ctx context.Context, store *checkpoint.Store, row
 	}
 	cfg.Resume = &kafka.Resume{
 		Source: source, From: row.LSN, To: end, Since: r.uncertainSince(row), ProducerID: row.ProducerID,
-		ByID: row.MatchByID, DeadLetterTopics: r.cfg.deadLetterTopics(),
+		ByID: row.MatchByID, Branched: branched, DeadLetterTopics: r.cfg.deadLetterTopics(),
 	}
 	return cfg, end, nil
 }
@@ -65,6 +67,11 @@ func (r *Relay) uncertainSince(row checkpoint.Row) time.Time {
 // in Kafka, but consumers have seen what never was.
 func (f *flow) certain() {
 	f.uncertain = 0
+	f.reportLost()
+}
+
+// reportLost asks the producer for such events.
+func (f *flow) reportLost() {
 	if lost, total := f.publisher.Resumed(lostExamples); total > 0 {
 		f.progress.phantoms(lost, total)
 	}
