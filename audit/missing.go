@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/walrelay/walrelay/decoder"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/router"
@@ -189,5 +190,8 @@ type HaltedError struct{ Trouble kafka.Trouble }
 func (e *HaltedError) Error() string {
 	return fmt.Sprintf("publish to topic %s: %v; %s", e.Trouble.Topic, e.Trouble.Err, e.Trouble.Remedy)
 }
+
+// FaultCode is the kind of the error.
+func (e *HaltedError) FaultCode() fault.Code { return fault.RepairHalted }
 
 func (e *HaltedError) Unwrap() error { return e.Trouble.Err }

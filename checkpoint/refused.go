@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/lsn"
 )
 
@@ -49,6 +50,21 @@ func (e *RefusedError) Error() string {
 		text += "; " + e.Remedy
 	}
 	return text
+}
+
+// FaultCode is the kind of the error.
+func (e *RefusedError) FaultCode() fault.Code {
+	switch e.Guard {
+	case GuardServer, GuardHistory, GuardPosition:
+		return fault.History
+	case GuardEpoch, GuardRace:
+		return fault.CheckpointTaken
+	case GuardCluster:
+		return fault.KafkaCluster
+	case GuardSlot:
+		return fault.SlotHeld
+	}
+	return fault.CheckpointRow
 }
 
 // found is what the guards see: the server at the other end, and the row.

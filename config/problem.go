@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/walrelay/walrelay/fault"
 )
 
 // Problem is one thing that is wrong with the configuration.
@@ -45,6 +47,9 @@ func (p Problems) Error() string {
 	}
 	return b.String()
 }
+
+// FaultCode is the kind of the error.
+func (p Problems) FaultCode() fault.Code { return fault.Configuration }
 
 // Without is the error without the problems of a key that the caller does not need.
 func (p Problems) Without(key string) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/replication"
 )
@@ -42,10 +43,10 @@ func (e *examination) absent(ctx context.Context, name string) error {
 		return err
 	}
 	if len(similar) == 0 {
-		return &replication.SetupError{Problem: fmt.Sprintf("outbox table %s does not exist", name),
+		return &replication.SetupError{Code: fault.TableMissing, Problem: fmt.Sprintf("outbox table %s does not exist", name),
 			Remedy: "walrelay init creates it; or name yours in the setting tables"}
 	}
-	return &replication.SetupError{Problem: fmt.Sprintf("outbox table %s does not exist", name),
+	return &replication.SetupError{Code: fault.TableMissing, Problem: fmt.Sprintf("outbox table %s does not exist", name),
 		Remedy: "name one in the setting tables; these look like one: " + strings.Join(similar, ", ")}
 }
 

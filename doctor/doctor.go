@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/relay"
 	"github.com/walrelay/walrelay/replication"
 )
@@ -34,6 +35,8 @@ type Finding struct {
 	Text string `json:"text"`
 	// Remedy mends it: SQL, a setting, a command.
 	Remedy string `json:"remedy,omitempty"`
+	// Code is the kind of error that walrelay run would end with, see docs/errors.md; empty where it would not.
+	Code fault.Code `json:"code,omitempty"`
 }
 
 // Options says what to do beyond looking.
@@ -102,26 +105,32 @@ func (e *examination) close() {
 }
 
 func (e *examination) say(level Level, check, text, remedy string) {
-	e.failed = e.failed || level == Fail
-	e.report(Finding{Check: check, Level: level, Text: text, Remedy: remedy})
+	e.add(Finding{Check: check, Level: level, Text: text, Remedy: remedy})
+}
+
+func (e *examination) add(f Finding) {
+	e.failed = e.failed || f.Level == Fail
+	e.report(f)
 }
 
 func (e *examination) ok(check, text string) { e.say(OK, check, text, "") }
 
 // fail reports an error with its remedy; other is the remedy of an error that has none.
 func (e *examination) fail(check string, err error, other string) {
+	f := Finding{Check: check, Level: Fail, Text: err.Error(), Remedy: other}
+	if code := replication.FaultOf(err); code != fault.Unexpected {
+		f.Code = code
+	}
 	var setup *replication.SetupError
 	var connect *replication.ConnectError
 	switch {
 	case errors.As(err, &setup):
-		text := setup.Problem
+		f.Text, f.Remedy = setup.Problem, setup.Remedy
 		if setup.Err != nil {
-			text += ": " + setup.Err.Error()
+			f.Text += ": " + setup.Err.Error()
 		}
-		e.say(Fail, check, text, setup.Remedy)
 	case errors.As(err, &connect):
-		e.say(Fail, check, connect.Attempts(), connect.Remedy)
-	default:
-		e.say(Fail, check, err.Error(), other)
+		f.Text, f.Remedy = connect.Attempts(), connect.Remedy
 	}
+	e.add(f)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"go.uber.org/zap"
+
+	"github.com/walrelay/walrelay/fault"
 )
 
 // LogReader reads what stands in topics, whoever wrote it and whether it was committed or not. It remembers how far it has
@@ -71,6 +73,9 @@ type ForbiddenError struct{ Topic string }
 func (e *ForbiddenError) Error() string {
 	return fmt.Sprintf("no right to read topic %s (Read and Describe)", e.Topic)
 }
+
+// FaultCode is the kind of the error.
+func (e *ForbiddenError) FaultCode() fault.Code { return fault.KafkaRead }
 
 // ClusterID asks for the id of the cluster.
 func (r *LogReader) ClusterID(ctx context.Context) (string, error) {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/walrelay/walrelay/fault"
 )
 
 // Options say what to delete and what becomes of it.
@@ -89,3 +91,6 @@ func (o Options) archives() bool { return o.ArchiveTable != "" || o.ArchiveFile 
 type RefusedError struct{ Problem, Remedy string }
 
 func (e *RefusedError) Error() string { return e.Problem + "; " + e.Remedy }
+
+// FaultCode is the kind of the error.
+func (e *RefusedError) FaultCode() fault.Code { return fault.Prune }

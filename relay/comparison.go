@@ -11,6 +11,7 @@ import (
 
 	"github.com/walrelay/walrelay/audit"
 	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/replication"
@@ -110,6 +111,7 @@ func (c *comparison) load(ctx context.Context, snapshot string) (end lsn.End, er
 	if errors.As(err, &pg) && pg.Code == insufficientPrivilege {
 		role := pgx.Identifier{c.survey.Server.Role}.Sanitize()
 		err = &replication.SetupError{
+			Code:    fault.RoleReading,
 			Problem: "the outbox tables cannot be compared", Err: err,
 			Remedy: "GRANT SELECT ON the outbox tables TO " + role + "; and where row security hides rows from it, ALTER ROLE " + role + " BYPASSRLS",
 		}
@@ -139,6 +141,7 @@ func (c *comparison) sameCluster(ctx context.Context) (string, error) {
 // wrongCluster is for a Kafka that is not the one which has the events of the slot.
 func wrongCluster(want, have string) *StopError {
 	return &StopError{
+		Code:   fault.KafkaCluster,
 		Reason: fmt.Sprintf("the events of this slot are in Kafka cluster %s, and this is cluster %s", want, have),
 		Remedy: "point kafka.brokers at the right cluster; if the move is wanted: " +
 			"walrelay slot adopt --new-kafka-cluster",

@@ -5,11 +5,14 @@ import (
 	"fmt"
 
 	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/kafka"
 )
 
 // StopError ends the relay: trying again changes nothing, a person must act.
 type StopError struct {
+	// Code is its kind; empty: that of Err.
+	Code fault.Code
 	// Reason says what is wrong.
 	Reason string
 	// Remedy is what mends it.
@@ -28,6 +31,14 @@ func (e *StopError) Error() string {
 		text += "; " + e.Remedy
 	}
 	return text
+}
+
+// FaultCode is the kind of the error.
+func (e *StopError) FaultCode() fault.Code {
+	if e.Code == "" {
+		return fault.Of(e.Err)
+	}
+	return e.Code
 }
 
 // Unwrap is the cause.

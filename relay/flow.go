@@ -6,6 +6,7 @@ import (
 
 	"github.com/walrelay/walrelay/checkpoint"
 	"github.com/walrelay/walrelay/decoder"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/replication"
@@ -200,7 +201,7 @@ func (f *flow) frame(ctx context.Context, frame replication.Frame) error {
 	}
 	kind, err := f.decoder.Decode(frame.Data)
 	if err != nil {
-		return &StopError{Reason: "the log cannot be decoded", Err: err}
+		return &StopError{Code: fault.Log, Reason: "the log cannot be decoded", Err: err}
 	}
 	switch kind {
 	case decoder.KindBegin:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/walrelay/walrelay/decoder"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/replication"
 	"github.com/walrelay/walrelay/router"
@@ -70,7 +71,7 @@ func (l *listener) frame(ctx context.Context, frame replication.Frame) (bool, er
 	}
 	kind, err := l.decoder.Decode(frame.Data)
 	if err != nil {
-		return false, &StopError{Reason: "the log cannot be decoded", Err: err}
+		return false, &StopError{Code: fault.Log, Reason: "the log cannot be decoded", Err: err}
 	}
 	switch kind {
 	case decoder.KindCommit:

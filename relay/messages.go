@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/walrelay/walrelay/decoder"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/router"
 )
@@ -27,7 +28,7 @@ func newMessages(cfg Config, m *metrics) (*messages, error) {
 	}
 	envelope, err := router.BindEnvelope(cfg.Messages.Route, cfg.Messages.Topics)
 	if err != nil {
-		return nil, &StopError{Reason: "messages", Remedy: "correct the section messages of the configuration", Err: oneLine(err)}
+		return nil, &StopError{Code: fault.Messages, Reason: "messages", Remedy: "correct the section messages of the configuration", Err: oneLine(err)}
 	}
 	return &messages{
 		route: route{table: messagesLabel, lot: lotOfMessages}, prefix: cfg.Messages.Prefix, envelope: envelope, metrics: m,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/walrelay/walrelay/decoder"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/replication"
 	"github.com/walrelay/walrelay/router"
 )
@@ -41,7 +42,7 @@ func (f *flow) oversize(ctx context.Context, frame replication.Frame) error {
 func (f *flow) oversizeRow(ctx context.Context, frame replication.Frame) (*route, error) {
 	relation := f.decoder.Described(binary.BigEndian.Uint32(frame.Data[1:]))
 	if relation == nil {
-		return nil, &StopError{Reason: "the log cannot be decoded", Err: errors.New("an oversize row of a table that was not described")}
+		return nil, &StopError{Code: fault.Log, Reason: "the log cannot be decoded", Err: errors.New("an oversize row of a table that was not described")}
 	}
 	return f.routeOf(ctx, relation)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/router"
 )
@@ -115,7 +116,7 @@ func (f *flow) unpark() error {
 		status, err := f.publisher.Append(&f.parked[0].Message, f.parked[0].Tx)
 		switch {
 		case err != nil:
-			return &StopError{Reason: "the dead-letter topic cannot take a record", Err: err}
+			return &StopError{Code: fault.DeadLetter, Reason: "the dead-letter topic cannot take a record", Err: err}
 		case status == kafka.Suppressed:
 			f.window.Acked(f.parked[0].Tx>>1, 1)
 		case status != kafka.Appended:

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/decoder"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/replication"
 	"github.com/walrelay/walrelay/router"
 )
@@ -84,6 +85,7 @@ func (r *Relay) notSynchronous(standbyNames string) error {
 		return nil
 	}
 	return &StopError{
+		Code: fault.SynchronousStandby,
 		Reason: fmt.Sprintf("synchronous_standby_names is %q, which takes this relay (application_name %s) for a synchronous standby: "+
 			"every commit would wait for Kafka", standbyNames, name),
 		Remedy: "name your standbys there instead of *, then SELECT pg_reload_conf()",
@@ -106,6 +108,7 @@ func (c Config) Fits(table *replication.Table) error {
 			_, err := router.Bind(configured.Route, table.Relation, catalogOf(table.Known))
 			if err != nil {
 				return &replication.SetupError{
+					Code:    fault.TableShape,
 					Problem: "the outbox table does not fit its mapping",
 					Remedy:  "name its columns in the configuration file, under tables: columns, or choose a preset",
 					Err:     oneLine(err),

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/lsn"
 )
@@ -66,6 +67,7 @@ type progress struct {
 	since     time.Time
 	reason    string     // of Halted and of trouble, for people
 	clusterID string     // Kafka's, once known; of the row before that
+	code      fault.Code // of Stopped
 	kind      kafka.Kind // of what keeps records from getting through
 }
 
@@ -126,6 +128,24 @@ func (p *progress) become(state State, reason string) {
 		log = p.log.Error
 	}
 	log("relay is "+string(state), zap.String("state", string(state)), zap.String("reason", reason))
+}
+
+// stop says that a person is needed, and for what kind of reason.
+func (p *progress) stop(code fault.Code, reason string) {
+	p.mu.Lock()
+	p.code = code
+	p.mu.Unlock()
+	p.become(Stopped, reason)
+}
+
+// stopped is the kind of reason for which the relay has stopped; empty: it has not.
+func (p *progress) stopped() fault.Code {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != Stopped {
+		return ""
+	}
+	return p.code
 }
 
 // phantoms reports events in Kafka whose transactions do not exist any more.

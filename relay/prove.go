@@ -11,6 +11,7 @@ import (
 
 	"github.com/walrelay/walrelay/audit"
 	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/replication"
@@ -95,6 +96,7 @@ func (r *Relay) leftAt(ctx context.Context, row checkpoint.Row, system replicati
 	left, ok, err := conn.SwitchPoint(ctx, row.Timeline)
 	if err == nil && !ok {
 		err = &StopError{
+			Code: fault.History,
 			Reason: fmt.Sprintf("the row was written on timeline %d, which the history of this server, on timeline %d, does not have",
 				row.Timeline, system.Timeline),
 			Remedy: "is this the right server? If it is: walrelay repair",
@@ -150,12 +152,14 @@ func (r *Relay) judge(report audit.Report, row *checkpoint.Row, doubt string) er
 	switch lost := report.Missing; {
 	case lost.Count > 0:
 		return &StopError{
+			Code: fault.Lost,
 			Reason: fmt.Sprintf("%s; %d of %d rows committed %s are in no topic and will not come from the slot, such as %s",
 				doubt, lost.Count, report.Rows, since, strings.Join(lost.Examples[:min(3, len(lost.Examples))], ", ")),
 			Remedy: remedy,
 		}
 	case !report.Provable || r.cfg.Messages != nil:
 		return &StopError{
+			Code: fault.Unproven,
 			Reason: fmt.Sprintf("%s; whether events committed %s are missing cannot be proven, since the outbox does not keep all of them",
 				doubt, since),
 			Remedy: "to go on: walrelay repair, which publishes what the tables still have",
@@ -173,7 +177,7 @@ func (r *Relay) unprovable(doubt string, err error) error {
 	if !errors.As(err, &forbidden) && !errors.As(err, &setup) {
 		return err
 	}
-	return &StopError{Reason: doubt + "; whether events are missing cannot be looked up", Remedy: "or, with a role that may: walrelay repair", Err: err}
+	return &StopError{Code: fault.Unproven, Reason: doubt + "; whether events are missing cannot be looked up", Remedy: "or, with a role that may: walrelay repair", Err: err}
 }
 
 // meanwhile does something that takes long in a goroutine, while this one tells Postgres that we live.

@@ -82,12 +82,12 @@ const stoppedRetry = 30 * time.Second
 
 // stopped takes note of what needs a person. It tells whether to begin anew, and has waited then.
 func (r *Relay) stopped(ctx context.Context, err error) bool {
-	text := oneLine(err).Error()
+	text, code := oneLine(err).Error(), replication.FaultOf(err)
 	if state, _, reason := r.progress.now(); r.cfg.WaitStopped && (state != Stopped || reason != text) {
-		r.log.Error("relay is stopped until a person has acted; it tries again every "+stoppedRetry.String(), zap.String("error", text))
+		r.log.Error("relay is stopped until a person has acted; it tries again every "+stoppedRetry.String(), zap.String("code", string(code)), zap.String("error", text))
 	}
 	r.metrics.failed(classOf(err))
-	r.progress.become(Stopped, text)
+	r.progress.stop(code, text)
 	if r.cfg.WaitStopped {
 		pause(ctx, stoppedRetry)
 	}

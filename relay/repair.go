@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/walrelay/walrelay/audit"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/replication"
 )
@@ -186,6 +187,7 @@ func dryRun(ctx context.Context, cfg Config, o RepairOptions, log *zap.Logger) (
 	defer c.close()
 	if c.survey.At != nil && c.survey.At.ActivePID != 0 {
 		return RepairReport{}, &replication.SetupError{
+			Code:    fault.SlotHeld,
 			Problem: fmt.Sprintf("slot %s is in use by process %d, so events are on their way", c.survey.Slot, c.survey.At.ActivePID),
 			Remedy:  "stop every walrelay run of this slot first, or look with walrelay verify",
 		}

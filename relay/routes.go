@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/walrelay/walrelay/decoder"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/router"
 )
 
@@ -106,6 +107,7 @@ func (r *routes) bind(relation *decoder.Relation, known router.Catalog) (*route,
 	config, ok := r.tables[name]
 	if !ok && !r.ignored[name] {
 		return nil, &StopError{
+			Code:   fault.TableUnknown,
 			Reason: fmt.Sprintf("a row of table %q came, which is not a configured outbox table", name),
 			Remedy: "its rows would be lost in silence: add the table to tables, or list it under ignore, " +
 				"or take it out of the publication",
@@ -116,6 +118,7 @@ func (r *routes) bind(relation *decoder.Relation, known router.Catalog) (*route,
 		mapping, err := router.Bind(config, relation, known)
 		if err != nil {
 			return nil, &StopError{
+				Code:   fault.TableShape,
 				Reason: fmt.Sprintf("outbox table %q does not fit its mapping", name),
 				Remedy: "nothing was skipped; correct the columns or the configuration and start again",
 				Err:    oneLine(err),

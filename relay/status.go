@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/lsn"
 )
@@ -14,6 +15,8 @@ type Status struct {
 	State  State     `json:"state"`
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason,omitempty"`
+	// Code is the kind of error that has stopped it, see docs/errors.md.
+	Code fault.Code `json:"code,omitempty"`
 	// Live: the loop turns. Ready: it streams and is caught up or advancing, or waits as hot standby.
 	// Unready is why it is not ready.
 	Live    bool   `json:"live"`
@@ -105,7 +108,7 @@ func (p *progress) status(now time.Time) positions {
 	}
 	s := positions{received: p.receivedEnd.Load(), confirmed: p.confirmed.Load(), saved: p.saved.Load()}
 	s.Status = Status{
-		State: state, Since: since, Reason: reason,
+		State: state, Since: since, Reason: reason, Code: p.stopped(),
 		Received:           lsn.End(s.received).String(),
 		Confirmed:          lsn.End(s.confirmed).String(),
 		Saved:              lsn.End(s.saved).String(),

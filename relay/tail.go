@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/walrelay/walrelay/decoder"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/replication"
 	"github.com/walrelay/walrelay/router"
@@ -88,7 +89,7 @@ func (t *tail) inspect(ctx context.Context) (uint32, error) {
 	if err != nil || publication != nil {
 		return server.DatabaseOID, err
 	}
-	return 0, &replication.SetupError{Problem: "publication " + t.cfg.Postgres.Publication + " does not exist", Remedy: "run walrelay init"}
+	return 0, &replication.SetupError{Code: fault.PublicationMissing, Problem: "publication " + t.cfg.Postgres.Publication + " does not exist", Remedy: "run walrelay init"}
 }
 
 // read goes through the stream, and tells the server now and then how far it has come, so that it need not keep the log.
@@ -128,7 +129,7 @@ func (t *tail) read(ctx context.Context, stream *replication.Stream) error {
 func (t *tail) frame(ctx context.Context, frame replication.Frame, end lsn.End) (lsn.End, error) {
 	kind, err := t.decoder.Decode(frame.Data)
 	if err != nil {
-		return end, &StopError{Reason: "the log cannot be decoded", Err: err}
+		return end, &StopError{Code: fault.Log, Reason: "the log cannot be decoded", Err: err}
 	}
 	switch kind {
 	case decoder.KindBegin:

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/fault"
 )
 
 // AdoptOptions says what Adopt is to look at and what a person accepts.
@@ -96,6 +97,7 @@ func (s *setup) adopt(ctx context.Context, o AdoptOptions) error {
 func (f found) adoptable(server *Server, slot, publication string, o AdoptOptions) error {
 	if f.slot == nil && f.row == nil {
 		return &SetupError{
+			Code:    fault.SlotMissing,
 			Problem: fmt.Sprintf("slot %s does not exist", slot),
 			Remedy:  "name the slot of the program to take over from in postgres.slot; to begin anew: walrelay init",
 		}
@@ -115,12 +117,14 @@ func (f found) adoptable(server *Server, slot, publication string, o AdoptOption
 		return err
 	case f.publication == nil:
 		return &SetupError{
+			Code: fault.Adoption,
 			Problem: fmt.Sprintf("publication %s does not exist any more; one made now is younger than the slot, "+
 				"which cannot read what is older", publication),
 			Remedy: "see what is missing and restore it: walrelay repair",
 		}
 	case f.row.SystemID == server.SystemID && !o.MatchByID && !o.NewKafkaCluster:
 		return &SetupError{
+			Code:    fault.Adoption,
 			Problem: fmt.Sprintf("slot %s is walrelay's already, at %s; there is nothing to adopt", slot, f.row.LSN),
 			Remedy: "walrelay run goes on; if another program has published from it since: walrelay slot adopt --match-by-id; " +
 				"to publish to another Kafka cluster: walrelay slot adopt --new-kafka-cluster",
@@ -150,6 +154,7 @@ func (s *setup) onlyOurs(ctx context.Context, ignored []string) error {
 		names, more = names[:3], " and others"
 	}
 	return &SetupError{
+		Code:    fault.Adoption,
 		Problem: fmt.Sprintf("publication %s has other tables too: %s%s; a row of one would stop the relay", s.Publication, strings.Join(names, ", "), more),
 		Remedy:  "name a new publication in postgres.publication, which walrelay slot adopt then makes; or list the tables under ignore",
 	}
@@ -171,6 +176,7 @@ func (s *setup) uniqueIDs(ctx context.Context, columns map[string]string) error 
 		}
 		if !unique {
 			return &SetupError{
+				Code: fault.Adoption,
 				Problem: fmt.Sprintf("column %s of table %s has no unique index; matching by it could take an event that was "+
 					"never published for one that was", column, table.Name()),
 				Remedy: fmt.Sprintf("CREATE UNIQUE INDEX ON %s (%s); or adopt without --match-by-id, which publishes some events twice",
@@ -195,6 +201,7 @@ func (s *setup) standsFree(ctx context.Context) error {
 		return nil
 	case passed:
 		return &SetupError{
+			Code:    fault.Adoption,
 			Problem: fmt.Sprintf("slot %s is past publication %s, and held by %s", s.Slot, s.Publication, holder),
 			Remedy:  "stop that program, for good, and run this again",
 		}
@@ -205,6 +212,7 @@ func (s *setup) standsFree(ctx context.Context) error {
 		remedy = "start the program again that has used the slot, until it is past the publication; then stop it and run this again"
 	}
 	return &SetupError{
+		Code: fault.Adoption,
 		Problem: fmt.Sprintf("slot %s at %s is not past publication %s yet, and could not read what comes next; it is held by %s",
 			s.Slot, s.found.slot.ConfirmedFlushLSN, s.Publication, holder),
 		Remedy: remedy,

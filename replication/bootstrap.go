@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/migrations"
 )
 
@@ -80,7 +81,7 @@ func (s *setup) findTables(ctx context.Context, first bool) error {
 	for i, problem := range problems {
 		texts[i] = problem.Error()
 	}
-	return &SetupError{Problem: fmt.Sprintf("%d outbox tables cannot be used: %s", len(problems), strings.Join(texts, "; "))}
+	return &SetupError{Code: fault.TableMissing, Problem: fmt.Sprintf("%d outbox tables cannot be used: %s", len(problems), strings.Join(texts, "; "))}
 }
 
 func (s *setup) check(t *Table) error {
@@ -129,6 +130,7 @@ func createTableError(name, schema string, err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == undefinedSchema {
 		return &SetupError{
+			Code:    fault.TableMissing,
 			Problem: fmt.Sprintf("outbox table %s does not exist, nor does its schema", name),
 			Remedy:  "CREATE SCHEMA " + quote(schema) + "; then walrelay init",
 		}
@@ -149,6 +151,7 @@ func (s *setup) refuseCarried(ctx context.Context, schema, table string, script 
 		return err
 	}
 	return &SetupError{
+		Code: fault.Subscribers,
 		Problem: fmt.Sprintf("publication %s would send the new table %s to its subscribers, "+
 			"which do not have it and would stop", strings.Join(names, ", "), table),
 		Remedy: "on each subscriber run: " + creations(text) + " and then here the output of walrelay init --sql",
@@ -231,6 +234,7 @@ func (s *setup) lookForRows(ctx context.Context, snapshot string) error {
 			}
 			if exists {
 				return &SetupError{
+					Code:    fault.TableNotEmpty,
 					Problem: fmt.Sprintf("table %s is not empty", table.Name()),
 					Err:     ErrExistingRows,
 					Remedy: "to publish its rows first: walrelay init --existing=publish; to leave them out and publish " +
@@ -249,6 +253,7 @@ func (s *setup) lookError(table *Table, err error) error {
 		return err
 	}
 	return &SetupError{
+		Code:    fault.RoleReading,
 		Problem: fmt.Sprintf("role %s may not read the outbox table", s.config.User),
 		Err:     err,
 		Remedy: fmt.Sprintf("for this first look: GRANT SELECT ON %s TO %s; or walrelay init --existing=skip",

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/walrelay/walrelay/fault"
 )
 
 // SQL is the configuration of one ordinary connection to the same database: the next one must ask again, since passwords and
@@ -108,6 +110,7 @@ func (s *Server) Usable() error {
 	}
 	if s.WALLevel != "logical" {
 		return &SetupError{
+			Code:    fault.WALLevel,
 			Problem: fmt.Sprintf("wal_level is %s, logical decoding needs logical", s.WALLevel),
 			Remedy: "ALTER SYSTEM SET wal_level = logical; then restart Postgres (RDS: rds.logical_replication = 1; " +
 				"Cloud SQL: cloudsql.logical_decoding = on)",

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/walrelay/walrelay/fault"
 )
 
 // Config tells how to reach Postgres and which slot to read.
@@ -133,6 +135,7 @@ func urlError(err error) error {
 		return &ConnectError{Err: err, Remedy: "check the certificate files that postgres.url names"}
 	}
 	return &SetupError{
+		Code:    fault.PostgresURL,
 		Problem: "the Postgres URL cannot be read",
 		Remedy:  "want postgres://user:password@host:5432/database",
 		Err:     err,

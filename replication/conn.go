@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/walrelay/walrelay/fault"
 )
 
 // System is what IDENTIFY_SYSTEM says of the server.
@@ -81,6 +83,8 @@ func (c *Conn) inRecovery(ctx context.Context) (bool, error) {
 
 // ConnectError is a connection that was refused. pgconn's text carries no password.
 type ConnectError struct {
+	// Code is its kind.
+	Code fault.Code
 	// Remedy is what may mend it.
 	Remedy string
 	Err    error
@@ -107,6 +111,9 @@ func (e *ConnectError) Attempts() string {
 	return strings.TrimSpace(head + " " + strings.Join(lines, ", "))
 }
 
+// FaultCode is the kind of the error.
+func (e *ConnectError) FaultCode() fault.Code { return e.Code }
+
 // Unwrap is the cause.
 func (e *ConnectError) Unwrap() error { return e.Err }
 
@@ -121,12 +128,12 @@ func connectError(err error, config *pgconn.Config) error {
 		return &ConnectError{Err: err, Remedy: "the server has ssl = off; turn it on there, or say sslmode=disable"}
 	}
 	if Classify(err) != Stop || !errors.As(err, &pg) {
-		return &ConnectError{Err: err, Remedy: "check that Postgres runs there, and host and port of postgres.url"}
+		return &ConnectError{Code: fault.PostgresUnreachable, Err: err, Remedy: "check that Postgres runs there, and host and port of postgres.url"}
 	}
 	if pg.Code == codeInsufficientPriv {
-		return &ConnectError{Err: err, Remedy: fmt.Sprintf(
+		return &ConnectError{Code: fault.RoleReplication, Err: err, Remedy: fmt.Sprintf(
 			"ALTER ROLE %s REPLICATION; (RDS: GRANT rds_replication TO %s;)", quote(config.User), quote(config.User))}
 	}
-	return &ConnectError{Err: err, Remedy: "check user, password and database, and that pg_hba.conf has a line for " +
+	return &ConnectError{Code: fault.PostgresRefused, Err: err, Remedy: "check user, password and database, and that pg_hba.conf has a line for " +
 		"this database and user (a line for the keyword replication does not count for logical replication)"}
 }

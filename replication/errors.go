@@ -6,11 +6,15 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/walrelay/walrelay/fault"
 )
 
 // SetupError is a finding that waits for a person: what is wrong with the server, the slot, the publication
 // or the table, and what mends it.
 type SetupError struct {
+	// Code is its kind.
+	Code fault.Code
 	// Problem says what is wrong, in one line.
 	Problem string
 	// Remedy is the SQL, the setting or the command that mends it.
@@ -33,6 +37,9 @@ func (e *SetupError) Error() string {
 
 // Unwrap is the cause.
 func (e *SetupError) Unwrap() error { return e.Err }
+
+// FaultCode is the kind of the error.
+func (e *SetupError) FaultCode() fault.Code { return e.Code }
 
 // Class is what an error on the Postgres side means for the relay.
 type Class int
@@ -89,6 +96,28 @@ func Classify(err error) Class {
 	return Unreachable
 }
 
+// FaultOf is the kind of an error, also of one that Postgres has sent.
+func FaultOf(err error) fault.Code {
+	var pg *pgconn.PgError
+	code := fault.Of(err)
+	if code != fault.Unexpected || !errors.As(err, &pg) {
+		return code
+	}
+	switch pg.Code {
+	case codeObjectInUse:
+		return fault.SlotHeld
+	case codeNotInPrerequisite:
+		return fault.SlotLost
+	case codeUndefinedObject:
+		return fault.SlotMissing
+	case codeInsufficientPriv:
+		return fault.RoleRights
+	case codeInvalidPassword, codeInvalidAuth, codeInvalidCatalog:
+		return fault.PostgresRefused
+	}
+	return code
+}
+
 // WireError is a message of the replication protocol that cannot be understood. Going on behind it could
 // skip events, so it ends the relay.
 type WireError struct {
@@ -102,6 +131,9 @@ type WireError struct {
 func (e *WireError) Error() string {
 	return fmt.Sprintf("replication protocol message %q: %s", e.Type, e.Reason)
 }
+
+// FaultCode is the kind of the error.
+func (e *WireError) FaultCode() fault.Code { return fault.Log }
 
 // errClosedByServer: a shutdown, a timeout or the network; the next connection tells.
 var errClosedByServer = errors.New("replication stream: the server ended the stream")

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/fault"
 )
 
 // Handover is the moment in which a new slot starts: what is committed in Snapshot is not sent by the slot, everything
@@ -32,7 +33,7 @@ type Fill func(ctx context.Context, p Prepared, h *Handover) error
 // snapshot leaves out what began after it was asked for.
 func (s *setup) createSlot(ctx context.Context, replica *Conn, failover bool) (h Handover, err error) {
 	if failover && s.Server.Version < firstWithFailover {
-		return h, &SetupError{Problem: "failover slots need Postgres 17 or later", Remedy: "leave postgres.failover off"}
+		return h, &SetupError{Code: fault.SlotFailover, Problem: "failover slots need Postgres 17 or later", Remedy: "leave postgres.failover off"}
 	}
 	s.o.Report(Step{Text: fmt.Sprintf("creating slot %s; this waits for the write transactions that run, at most %s",
 		s.Slot, s.o.SlotTimeout)})

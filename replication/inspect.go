@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/walrelay/walrelay/fault"
 )
 
 // Inspection is what a person may want to know of a slot.
@@ -45,6 +47,7 @@ func Inspect(ctx context.Context, conn *pgx.Conn, slot, publication string) (*In
 		WHERE slot_name = $1`, slot).Scan(&i.Slot, &version, &i.UnconfirmedBytes, &i.RetainedBytes)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, &SetupError{
+			Code:    fault.SlotMissing,
 			Problem: fmt.Sprintf("slot %s does not exist", slot),
 			Remedy:  "walrelay init makes it; or name another one in postgres.slot (SELECT slot_name FROM pg_replication_slots)",
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/walrelay/walrelay/decoder"
+	"github.com/walrelay/walrelay/fault"
 )
 
 // DefaultTable is the outbox table where none is configured.
@@ -38,6 +39,7 @@ func splitName(name string) (schema, table string, err error) {
 	schema, table, ok := strings.Cut(name, ".")
 	if !ok || schema == "" || table == "" || strings.HasPrefix(name, `"`) {
 		return "", "", &SetupError{
+			Code:    fault.TableMissing,
 			Problem: fmt.Sprintf("table name %s cannot be read", name),
 			Remedy:  "write schema.table exactly as they are stored, without quotes, such as " + DefaultTable,
 		}
@@ -100,21 +102,25 @@ func (t *Table) inWAL(kind, persistence, unlogged string) error {
 	switch {
 	case kind != "r" && kind != "p":
 		return &SetupError{
+			Code:    fault.TableKind,
 			Problem: fmt.Sprintf("%s is not a table (relkind %s); only inserts into tables are in the WAL", t.Name(), kind),
 			Remedy:  "name the table that the rows are inserted into",
 		}
 	case persistence == "u":
 		return &SetupError{
+			Code:    fault.TableKind,
 			Problem: fmt.Sprintf("table %s is unlogged; its rows are not in the WAL", t.Name()),
 			Remedy:  "ALTER TABLE " + t.sql() + " SET LOGGED;",
 		}
 	case persistence == "t":
 		return &SetupError{
+			Code:    fault.TableKind,
 			Problem: fmt.Sprintf("table %s is temporary; its rows are not in the WAL", t.Name()),
 			Remedy:  "name an ordinary table",
 		}
 	case unlogged != "":
 		return &SetupError{
+			Code:    fault.TableKind,
 			Problem: fmt.Sprintf("partition %s of table %s is unlogged or foreign; its rows are not in the WAL", unlogged, t.Name()),
 			Remedy:  "ALTER TABLE " + unlogged + " SET LOGGED; or detach it",
 		}
@@ -157,5 +163,5 @@ func absentError(name string, similar []string, create bool) error {
 	case create:
 		remedy = "walrelay init creates it; or name yours in the setting tables"
 	}
-	return &SetupError{Problem: fmt.Sprintf("outbox table %s does not exist", name), Remedy: remedy}
+	return &SetupError{Code: fault.TableMissing, Problem: fmt.Sprintf("outbox table %s does not exist", name), Remedy: remedy}
 }

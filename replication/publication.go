@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/walrelay/walrelay/fault"
 )
 
 // Publication is a publication as the catalog has it.
@@ -77,6 +79,7 @@ func (p *Publication) Carries(tables []*Table) error {
 	name := quote(p.Name)
 	if !p.Insert {
 		return &SetupError{
+			Code:    fault.Publication,
 			Problem: fmt.Sprintf("publication %s does not publish inserts", name),
 			Remedy:  fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert');", name),
 		}
@@ -84,6 +87,7 @@ func (p *Publication) Carries(tables []*Table) error {
 	for _, t := range tables {
 		if p.membership(t) == "" {
 			return &SetupError{
+				Code:    fault.Publication,
 				Problem: fmt.Sprintf("publication %s does not have table %s", name, t.Name()),
 				Remedy: fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s; (rows inserted before that are not in the stream)",
 					name, t.sql()),
@@ -91,6 +95,7 @@ func (p *Publication) Carries(tables []*Table) error {
 		}
 		if t.Partitioned && !p.ViaRoot {
 			return &SetupError{
+				Code: fault.Publication,
 				Problem: fmt.Sprintf("publication %s would send the rows of table %s under the names of its partitions",
 					name, t.Name()),
 				Remedy: fmt.Sprintf("ALTER PUBLICATION %s SET (publish_via_partition_root = true);", name),

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/fault"
 )
 
 // RepairOptions says what Repair works on.
@@ -76,11 +77,13 @@ func (s *setup) repairable() error {
 	switch {
 	case row == nil && slot == nil && s.found.publication == nil:
 		return &SetupError{
+			Code:    fault.RepairNothing,
 			Problem: fmt.Sprintf("there is neither slot, publication nor row of %s: nothing was relayed from here yet", s.Slot),
 			Remedy:  "walrelay init",
 		}
 	case row != nil && row.State == checkpoint.Creating:
 		return &SetupError{
+			Code:    fault.SetupInterrupted,
 			Problem: fmt.Sprintf("the setup of slot %s was interrupted, so nothing was relayed yet", s.Slot),
 			Remedy:  "walrelay init drops the half-made slot and begins again",
 		}
@@ -88,6 +91,7 @@ func (s *setup) repairable() error {
 		return nil
 	case slot.ActivePID != 0:
 		return &SetupError{
+			Code:    fault.SlotHeld,
 			Problem: fmt.Sprintf("slot %s is in use by process %d", s.Slot, slot.ActivePID),
 			Remedy:  "stop every walrelay run of this slot first",
 		}

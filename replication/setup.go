@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/migrations"
 )
 
@@ -242,6 +243,7 @@ func (s *setup) migrate(ctx context.Context) error {
 	}
 	if s.found.row != nil && !s.o.Init {
 		return &SetupError{
+			Code:    fault.Schema,
 			Problem: "the tables of schema walrelay are older than this walrelay",
 			Remedy:  "run walrelay init",
 		}
@@ -273,6 +275,7 @@ func (s *setup) unprivileged(err error) error {
 		return err
 	}
 	return &SetupError{
+		Code:    fault.RoleRights,
 		Problem: fmt.Sprintf("role %s may not", s.config.User),
 		Err:     err,
 		Remedy: "run walrelay init as the owner of the outbox table with CREATE on the database, " +

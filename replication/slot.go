@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/lsn"
 )
 
@@ -68,29 +69,33 @@ var ErrSlotUnfinished = errors.New("the slot is still being made")
 
 // Usable tells whether a relay of the database can stream from the slot, now or when its holder lets go.
 func (s *Slot) Usable(database string) error {
-	refuse := func(problem, remedy string) error {
-		return &SetupError{Problem: fmt.Sprintf("slot %s %s", s.Name, problem), Remedy: remedy}
+	refuse := func(code fault.Code, problem, remedy string) error {
+		return &SetupError{Code: code, Problem: fmt.Sprintf("slot %s %s", s.Name, problem), Remedy: remedy}
 	}
-	const another = "choose another name in postgres.slot"
-	lost := "events may be missing; see which and restore them: walrelay repair"
+	foreign := func(problem string) error {
+		return refuse(fault.SlotForeign, problem, "choose another name in postgres.slot")
+	}
+	lost := func(problem string) error {
+		return refuse(fault.SlotLost, problem, "events may be missing; see which and restore them: walrelay repair")
+	}
 	switch {
 	case s.Type != "logical":
-		return refuse("is a "+s.Type+" slot", another)
+		return foreign("is a " + s.Type + " slot")
 	case s.Database != database:
-		return refuse(fmt.Sprintf("belongs to the database %s, not to %s (slot names are unique in the whole cluster)",
-			s.Database, database), another)
+		return foreign(fmt.Sprintf("belongs to the database %s, not to %s (slot names are unique in the whole cluster)",
+			s.Database, database))
 	case s.Plugin != "pgoutput":
-		return refuse(fmt.Sprintf("uses the plugin %s, not pgoutput", s.Plugin), another)
+		return foreign(fmt.Sprintf("uses the plugin %s, not pgoutput", s.Plugin))
 	case s.Temporary:
-		return refuse("is temporary", another)
+		return foreign("is temporary")
 	case s.TwoPhase:
-		return refuse("is a two-phase slot, which sends transactions that may still be rolled back", another)
+		return foreign("is a two-phase slot, which sends transactions that may still be rolled back")
 	case s.InvalidationReason != "":
-		return refuse(fmt.Sprintf("was invalidated (%s)", s.InvalidationReason), lost)
+		return lost(fmt.Sprintf("was invalidated (%s)", s.InvalidationReason))
 	case s.WALStatus == "lost":
-		return refuse("has lost WAL that it needs (max_slot_wal_keep_size)", lost)
+		return lost("has lost WAL that it needs (max_slot_wal_keep_size)")
 	case s.Conflicting:
-		return refuse("was invalidated by a conflict with recovery", lost)
+		return lost("was invalidated by a conflict with recovery")
 	case s.ConfirmedFlushLSN == "":
 		return fmt.Errorf("slot %s, process %d: %w", s.Name, s.ActivePID, ErrSlotUnfinished)
 	}
@@ -106,6 +111,7 @@ func CheckSlotName(name string) error {
 		return nil
 	}
 	return &SetupError{
+		Code:    fault.SlotName,
 		Problem: fmt.Sprintf("slot name %q is not allowed", name),
 		Remedy:  "use 1 to 63 characters out of a-z, 0-9 and _",
 	}

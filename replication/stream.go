@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/lsn"
 )
 
@@ -181,6 +182,7 @@ func serverError(body []byte) error {
 // publicationGone is for a publication that the log does not have at the place where the stream is, whatever there is now.
 func publicationGone(err error) error {
 	return &SetupError{
+		Code:    fault.PublicationMissing,
 		Problem: "the publication is missing at this position of the log, so that rows are not in the stream",
 		Remedy:  "see which and restore them: walrelay repair",
 		Err:     err,

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/walrelay/walrelay/doctor"
+	"github.com/walrelay/walrelay/fault"
 )
 
 // doctorFlags are what doctor can be told.
@@ -42,6 +43,9 @@ Exit code 3: something is marked FAIL. The others are those of walrelay --help.`
 type ailingError struct{}
 
 func (ailingError) Error() string { return "something must be mended, see FAIL above" }
+
+// FaultCode is the kind of the error.
+func (ailingError) FaultCode() fault.Code { return fault.Doctor }
 
 func (p *program) doctor(cmd *cobra.Command, flags doctorFlags) error {
 	c, err := p.load(cmd)
@@ -79,7 +83,11 @@ func (p *program) doctor(cmd *cobra.Command, flags doctorFlags) error {
 var marks = map[doctor.Level]string{doctor.OK: "ok", doctor.Info: "info", doctor.Warn: "WARN", doctor.Fail: "FAIL"}
 
 func (p *program) printFinding(f doctor.Finding) {
-	fmt.Fprintf(p.out, "%-5s %s: %s\n", marks[f.Level], f.Check, strings.ReplaceAll(f.Text, "\n", "; "))
+	code := ""
+	if f.Code != "" {
+		code = fmt.Sprintf(" [%s]", f.Code)
+	}
+	fmt.Fprintf(p.out, "%-5s %s: %s%s\n", marks[f.Level], f.Check, strings.ReplaceAll(f.Text, "\n", "; "), code)
 	if f.Remedy != "" {
 		fmt.Fprintf(p.out, "      -> %s\n", f.Remedy)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/walrelay/walrelay/audit"
 	"github.com/walrelay/walrelay/config"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/prune"
 	"github.com/walrelay/walrelay/relay"
@@ -44,8 +45,14 @@ func (e *usageError) Error() string {
 
 func (e *usageError) Unwrap() error { return e.err }
 
+// FaultCode is the kind of the error.
+func (e *usageError) FaultCode() fault.Code { return fault.Usage }
+
 // listenError is an address that HTTP cannot have, which is a matter of the configuration.
 type listenError struct{ error }
+
+// FaultCode is the kind of the error.
+func (listenError) FaultCode() fault.Code { return fault.HTTPListen }
 
 // report writes the error as a person wants to read it and returns the exit code.
 func (p *program) report(err error) int {
@@ -56,6 +63,11 @@ func (p *program) report(err error) int {
 	var problems config.Problems
 	if !errors.As(err, &problems) {
 		text = oneLine(err)
+	}
+	switch code := replication.FaultOf(err); code {
+	case "", fault.Usage, fault.Configuration, fault.Unexpected: // the text is all that there is to say
+	default:
+		text += fmt.Sprintf(" [%s]", code)
 	}
 	fmt.Fprintf(p.err, "walrelay: %s\n", text)
 	for _, problem := range problems {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/walrelay/walrelay/config"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/router"
 )
 
@@ -24,6 +25,9 @@ func (e *undecidedError) Error() string {
 	}
 	return fmt.Sprintf("%d to be decided before the configuration is used: %s; each is explained at the top of it", len(names), strings.Join(names, ", "))
 }
+
+// FaultCode is the kind of the error.
+func (e *undecidedError) FaultCode() fault.Code { return fault.Configuration }
 
 func (p *program) importDebeziumCommand() *cobra.Command {
 	var output, worker string

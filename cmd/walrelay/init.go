@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/config"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/migrations"
 	"github.com/walrelay/walrelay/relay"
 	"github.com/walrelay/walrelay/replication"
@@ -123,7 +124,7 @@ func (p *program) prepare(ctx context.Context, settings relay.Config, o replicat
 	o.Tables, o.Init, o.Check, o.Report = settings.TableNames(), true, settings.Fits, p.step
 	prepared, err := replication.Setup(ctx, settings.Postgres, o)
 	if errors.Is(err, replication.ErrStandby) {
-		return &replication.SetupError{Problem: "the server is a standby", Remedy: "run walrelay init with the address of the primary"}
+		return &replication.SetupError{Code: fault.Standby, Problem: "the server is a standby", Remedy: "run walrelay init with the address of the primary"}
 	}
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/relay"
 	"github.com/walrelay/walrelay/replication"
 )
@@ -18,6 +19,9 @@ import (
 type unprovableError struct{ text string }
 
 func (e *unprovableError) Error() string { return e.text }
+
+// FaultCode is the kind of the error.
+func (e *unprovableError) FaultCode() fault.Code { return fault.Unproven }
 
 func (p *program) repairCommand() *cobra.Command {
 	var o relay.RepairOptions

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/walrelay/walrelay/checkpoint"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/replication"
 )
@@ -132,6 +133,7 @@ func (p *program) request(ctx context.Context, conn *pgx.Conn, slot string, kind
 	}
 	if kind == checkpoint.Drain {
 		return &replication.SetupError{
+			Code:    fault.NotDone,
 			Problem: fmt.Sprintf("asked (request %d), but no relay of slot %s runs, so that it is not drained", id, slot),
 			Remedy:  "start walrelay run, which drains first, and wait until its status says drained",
 		}

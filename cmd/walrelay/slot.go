@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/relay"
 	"github.com/walrelay/walrelay/replication"
 )
@@ -88,7 +89,7 @@ walrelay. The row in walrelay.checkpoint and the publication stay.`,
 		case err != nil:
 			return err
 		case found.Holder != "":
-			return &replication.SetupError{Problem: fmt.Sprintf("slot %s is held by %s", slot, found.Holder), Remedy: "stop that program first"}
+			return &replication.SetupError{Code: fault.SlotHeld, Problem: fmt.Sprintf("slot %s is held by %s", slot, found.Holder), Remedy: "stop that program first"}
 		case !yes:
 			return &usageError{cmd.CommandPath(), fmt.Errorf("slot %s has %d bytes of log to send; what is in them is lost with it; say --yes to drop it",
 				slot, found.UnconfirmedBytes)}
@@ -144,7 +145,7 @@ func (p *program) adopt(ctx context.Context, settings relay.Config, options repl
 	}
 	prepared, err := replication.Adopt(ctx, settings.Postgres, options)
 	if errors.Is(err, replication.ErrStandby) {
-		return &replication.SetupError{Problem: "the server is a standby", Remedy: "run walrelay slot adopt with the address of the primary"}
+		return &replication.SetupError{Code: fault.Standby, Problem: "the server is a standby", Remedy: "run walrelay slot adopt with the address of the primary"}
 	}
 	if err != nil {
 		return err

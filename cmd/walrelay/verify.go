@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/audit"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/relay"
 )
 
@@ -27,6 +28,9 @@ type verifyFlags struct {
 type differencesError struct{ text string }
 
 func (e *differencesError) Error() string { return e.text }
+
+// FaultCode is the kind of the error.
+func (e *differencesError) FaultCode() fault.Code { return fault.Differences }
 
 func (p *program) verifyCommand() *cobra.Command {
 	var flags verifyFlags

@@ -24,21 +24,22 @@ const (
 // layers is the import table of the design: imports only point to packages above in this list.
 var layers = map[string]layer{
 	"lsn":     {pure: true},
+	"fault":   {pure: true},
 	"decoder": {pure: true, ours: []string{"lsn"}},
 	"router":  {pure: true, ours: []string{"decoder", "lsn"}},
-	"checkpoint": {ours: []string{"lsn"},
+	"checkpoint": {ours: []string{"fault", "lsn"},
 		third: []string{pgx}},
-	"replication": {ours: []string{"migrations", "checkpoint", "decoder", "lsn"}, // the first start makes all of it
+	"replication": {ours: []string{"fault", "migrations", "checkpoint", "decoder", "lsn"}, // the first start makes all of it
 		third: []string{pgx, "github.com/jackc/pglogrepl", zap}},
-	"kafka": {ours: []string{"router", "lsn"},
+	"kafka": {ours: []string{"fault", "router", "lsn"},
 		third: []string{"github.com/segmentio/kafka-go/protocol", "github.com/segmentio/kafka-go/compress", "github.com/segmentio/kafka-go/sasl", zap, group}},
 	"kafka/oauth": {
 		third: []string{"github.com/segmentio/kafka-go/sasl"}},
-	"audit": {ours: []string{"kafka", "router", "decoder", "lsn"},
+	"audit": {ours: []string{"fault", "kafka", "router", "decoder", "lsn"},
 		third: []string{pgx}},
-	"relay": {ours: []string{"audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn"},
+	"relay": {ours: []string{"fault", "audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn"},
 		third: []string{pgx, zap, metrics, group}},
-	"doctor": {ours: []string{"relay", "kafka", "replication", "lsn"},
+	"doctor": {ours: []string{"fault", "relay", "kafka", "replication", "lsn"},
 		third: []string{pgx}},
 	"admin": {
 		third: []string{metrics, zap}},
@@ -50,11 +51,11 @@ var layers = map[string]layer{
 		third: []string{pgx}},
 	"inbox/consumer": {ours: []string{"inbox", "outbox"},
 		third: []string{pgx, "github.com/segmentio/kafka-go", metrics, group}},
-	"prune": {
+	"prune": {ours: []string{"fault"},
 		third: []string{pgx}},
-	"config": {ours: []string{"admin", "relay", "audit", "kafka", "kafka/oauth", "replication", "checkpoint", "router", "decoder", "lsn"},
+	"config": {ours: []string{"fault", "admin", "relay", "audit", "kafka", "kafka/oauth", "replication", "checkpoint", "router", "decoder", "lsn"},
 		third: []string{"go.yaml.in/yaml/v3", "github.com/caarlos0/env/v11", pgx + "/pgconn", "github.com/segmentio/kafka-go/compress", "github.com/segmentio/kafka-go/sasl"}},
-	"cmd/walrelay": {ours: []string{"config", "doctor", "relay", "audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn", "admin", "migrations", "prune"},
+	"cmd/walrelay": {ours: []string{"fault", "config", "doctor", "relay", "audit", "kafka", "replication", "checkpoint", "router", "decoder", "lsn", "admin", "migrations", "prune"},
 		third: []string{pgx, zap, metrics, group, "github.com/spf13/cobra"}},
 }
 
