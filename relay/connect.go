@@ -38,8 +38,9 @@ func (r *Relay) connect(ctx context.Context) (*replication.Stream, replication.S
 	}
 }
 
-// reconnect goes on with the same server. Another one, or another timeline, has another history: the run
-// starts anew then.
+// reconnect goes on with the same server. Another one, or another timeline, has another history: the run starts anew then.
+// So it does when the server was started anew: it may have been restored from a copy that is older than what was read, and
+// then other events come at the same positions.
 func (r *Relay) reconnect(ctx context.Context, before replication.System) (*replication.Stream, error) {
 	var pace backoff
 	for {
@@ -56,8 +57,8 @@ func (r *Relay) reconnect(ctx context.Context, before replication.System) (*repl
 			return nil, err
 		case err == nil && system != before:
 			stream.Abort()
-			return nil, fmt.Errorf("system %s timeline %d, before system %s timeline %d: %w",
-				system.ID, system.Timeline, before.ID, before.Timeline, errHistory)
+			return nil, fmt.Errorf("system %s timeline %d, started %s; before system %s timeline %d, started %s: %w",
+				system.ID, system.Timeline, system.Started, before.ID, before.Timeline, before.Started, errHistory)
 		case err == nil, ctx.Err() != nil:
 			return stream, err
 		case r.final(err): // the look at the start of a run knows more, such as that the slot was lost

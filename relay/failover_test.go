@@ -82,13 +82,19 @@ func (p *pair) promote() {
 	p.moveTo(p.standby.URL("postgres"))
 }
 
-// gate lets a relay reach Postgres, or not.
-type gate struct{ closed atomic.Bool }
+// gate lets a relay reach Postgres, or not, or another server at the same address.
+type gate struct {
+	closed atomic.Bool
+	server atomic.Pointer[pgtest.Server]
+}
 
 func (g *gate) before(cfg Config) Config {
 	cfg.Postgres.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if g.closed.Load() {
 			return nil, errors.New("no network")
+		}
+		if s := g.server.Load(); s != nil {
+			address = fmt.Sprintf("127.0.0.1:%d", s.Port())
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}

@@ -28,7 +28,7 @@ func TestInspectServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer replica.Close()
-		got := System{ID: server.SystemID, Timeline: server.Timeline, Database: server.Database}
+		got := System{ID: server.SystemID, Timeline: server.Timeline, Database: server.Database, Started: replica.System.Started}
 		if diff := cmp.Diff(replica.System, got); diff != "" {
 			t.Errorf("system (-IDENTIFY_SYSTEM +InspectServer):\n%s", diff)
 		}

@@ -23,6 +23,9 @@ type System struct {
 	Timeline int32
 	// Database is the connected database's name.
 	Database string
+	// Started is when the server was started, by its own clock. A server that is restored from a copy is the same system on
+	// the same timeline; that it was started anew is the only thing that gives it away.
+	Started string
 }
 
 // Conn is a replication connection before it streams.
@@ -52,7 +55,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		c.Close()
 		return nil, fmt.Errorf("identify system: %w", err)
 	}
-	standby, err := c.inRecovery(ctx)
+	standby, started, err := c.state(ctx)
 	if err == nil && standby {
 		err = ErrStandby
 	}
@@ -60,7 +63,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		c.Close()
 		return nil, err
 	}
-	c.System = System{ID: system.SystemID, Timeline: system.Timeline, Database: system.DBName}
+	c.System = System{ID: system.SystemID, Timeline: system.Timeline, Database: system.DBName, Started: started}
 	return c, nil
 }
 
@@ -71,14 +74,15 @@ func (c *Conn) Close() {
 	_ = c.pg.Close(ctx) // the server notices either way
 }
 
-// inRecovery asks whether the server is a standby. During a failover the address may lead to one that is not
-// promoted yet; the slot is then missing or unusable, which must not be taken for a lost slot.
-func (c *Conn) inRecovery(ctx context.Context) (bool, error) {
-	results, err := c.pg.Exec(ctx, "SELECT pg_is_in_recovery()").ReadAll()
+// state asks whether the server is a standby, and since when it runs. During a failover the address may lead to one that is
+// not promoted yet; the slot is then missing or unusable, which must not be taken for a lost slot.
+func (c *Conn) state(ctx context.Context) (standby bool, started string, err error) {
+	results, err := c.pg.Exec(ctx, "SELECT pg_is_in_recovery(), pg_postmaster_start_time()").ReadAll()
 	if err != nil {
-		return false, fmt.Errorf("ask for recovery: %w", err)
+		return false, "", fmt.Errorf("ask for recovery and start: %w", err)
 	}
-	return string(results[0].Rows[0][0]) == "t", nil
+	row := results[0].Rows[0]
+	return string(row[0]) == "t", string(row[1]), nil
 }
 
 // ConnectError is a connection that was refused. pgconn's text carries no password.
