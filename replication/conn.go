@@ -131,6 +131,9 @@ func connectError(err error, config *pgconn.Config) error {
 	if strings.Contains(err.Error(), "server refused TLS connection") {
 		return &ConnectError{Err: err, Remedy: "the server has ssl = off; turn it on there, or say sslmode=disable"}
 	}
+	if strings.Contains(err.Error(), "remote error: tls") {
+		return &ConnectError{Err: err, Remedy: "the server does not accept our side of TLS; it must trust (ssl_ca_file) who has signed sslcert"}
+	}
 	if Classify(err) != Stop || !errors.As(err, &pg) {
 		return &ConnectError{Code: fault.PostgresUnreachable, Err: err, Remedy: "check that Postgres runs there, and host and port of postgres.url"}
 	}

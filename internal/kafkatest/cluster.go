@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/walrelay/walrelay/internal/certificates"
 	"github.com/walrelay/walrelay/internal/pgtest/process"
 )
 
@@ -43,7 +44,7 @@ type Cluster struct {
 	dir     string
 	ours    bool // dir is deleted by Close
 	install install
-	tls     *certificates // nil when not Secure
+	tls     *certificates.Authority // nil when not Secure
 
 	mu    sync.Mutex // held while nodes start or end
 	nodes []*node
@@ -141,7 +142,7 @@ func (c *Cluster) layOut(o Options, jvm []string) error {
 	for _, n := range c.nodes {
 		n.properties = properties(o.Nodes, strings.Join(voters, ","), n.listeners)
 		if o.Secure {
-			maps.Copy(n.properties, c.tls.properties())
+			maps.Copy(n.properties, secureProperties(c.tls))
 		}
 		if o.Advertise != nil {
 			n.advertise(o.Advertise(n.id, n.address("PLAINTEXT")))

@@ -8,11 +8,15 @@ import (
 	"crypto/sha512"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"hash"
+	"path/filepath"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/walrelay/walrelay/internal/certificates"
 )
 
 // User and Password log in to the SASL listeners of a Secure cluster with PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
@@ -23,14 +27,23 @@ const (
 
 var secureListeners = []string{"SSL", "SASL_PLAINTEXT", "SASL_SSL"}
 
-// properties are those of a Secure node. A client certificate is asked for, not demanded.
-func (c *certificates) properties() map[string]string {
+// newCertificates makes those of all nodes and one for a client.
+func newCertificates(cluster string) (*certificates.Authority, error) {
+	a, err := certificates.New(filepath.Join(cluster, "tls"))
+	if err != nil {
+		return nil, err
+	}
+	return a, errors.Join(a.Server("broker"), a.Client("client", User))
+}
+
+// secureProperties are those of a Secure node. A client certificate is asked for, not demanded.
+func secureProperties(c *certificates.Authority) map[string]string {
 	p := map[string]string{
 		"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
 		"ssl.keystore.type":       "PEM",
-		"ssl.keystore.location":   c.file("broker-store.pem"),
+		"ssl.keystore.location":   c.File("broker-store.pem"),
 		"ssl.truststore.type":     "PEM",
-		"ssl.truststore.location": c.file("ca.pem"),
+		"ssl.truststore.location": c.File("ca.pem"),
 		"ssl.client.auth":         "requested",
 	}
 	const module = "org.apache.kafka.common.security."
@@ -78,7 +91,7 @@ func (c *Cluster) CA() *x509.CertPool {
 	if c.tls == nil {
 		return nil
 	}
-	return c.tls.pool
+	return c.tls.Pool()
 }
 
 // ClientCertificate is one that the SSL listeners accept; empty unless the cluster is Secure.
@@ -86,7 +99,11 @@ func (c *Cluster) ClientCertificate() tls.Certificate {
 	if c.tls == nil {
 		return tls.Certificate{}
 	}
-	return c.tls.client
+	certificate, err := tls.LoadX509KeyPair(c.tls.File("client.pem"), c.tls.File("client.key"))
+	if err != nil {
+		panic(err) // we have written them
+	}
+	return certificate
 }
 
 // CertificateFiles are the PEM files of the authority and of the client's certificate and key, for programs that are
@@ -95,5 +112,5 @@ func (c *Cluster) CertificateFiles() (ca, cert, key string) {
 	if c.tls == nil {
 		return "", "", ""
 	}
-	return c.tls.file("ca.pem"), c.tls.file("client.pem"), c.tls.file("client.key")
+	return c.tls.File("ca.pem"), c.tls.File("client.pem"), c.tls.File("client.key")
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/walrelay/walrelay/internal/certificates"
 	"github.com/walrelay/walrelay/internal/pgtest/cache"
 	"github.com/walrelay/walrelay/internal/pgtest/process"
 )
@@ -24,6 +25,9 @@ type Options struct {
 	// Settings are added to postgresql.conf and go before the harness's own, which are wal_level=logical, room for 20
 	// senders and slots, small memory and fsync=off (a killed process loses nothing by that, only a machine would).
 	Settings map[string]string
+	// Secure turns TLS on, with certificates of its own, and lets nobody but the superuser in without it: the role certified
+	// needs a client certificate of that name, every other one its password.
+	Secure bool
 	// Progress is told, in lines for a person, what takes long: the first download. May be nil.
 	Progress func(line string)
 }
@@ -37,6 +41,7 @@ type Server struct {
 	port     int
 	settings map[string]string
 	account  *account
+	tls      *certificates.Authority // nil when not Secure
 
 	mu      sync.Mutex // held while the server starts or ends
 	process *process.Process
@@ -76,11 +81,17 @@ func Launch(ctx context.Context, o Options) (*Server, error) {
 	}
 	major, _, _ := strings.Cut(version, ".")
 	s := &Server{version: major, bin: bin, dir: o.Dir, settings: defaults(), account: acc}
-	maps.Copy(s.settings, o.Settings)
 	if err := s.prepareDir(ctx, version); err != nil {
 		s.removeDir()
 		return nil, fmt.Errorf("prepare PostgreSQL %s: %w", version, err)
 	}
+	if o.Secure {
+		if err := s.secure(); err != nil {
+			s.removeDir()
+			return nil, fmt.Errorf("prepare PostgreSQL %s: %w", version, err)
+		}
+	}
+	maps.Copy(s.settings, o.Settings)
 	if err := s.startOnFreePort(ctx); err != nil {
 		s.removeDir()
 		return nil, err
