@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/internal/pgtest"
 )
 
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	pgtest.Main(m)
+	pgtest.Main(m, kafkatest.CloseShared)
 }
 
 // result is what a person gets from a command line.

@@ -160,12 +160,12 @@ func TestPostgresTLSRefused(t *testing.T) {
 	}
 	database := g.shop(t)
 	for name, c := range map[string]struct{ host, user, more, want string }{
-		"unknown authority":       {"localhost", "keeper", "sslmode=verify-full sslrootcert=" + stranger.File("ca.pem"), "sslrootcert must name the authority"},
-		"another host":            {"127.0.0.2", "keeper", "sslmode=verify-full sslrootcert=" + g.ca, "the host must be a name in it"},
-		"without TLS":             {"localhost", "keeper", "sslmode=disable", "pg_hba.conf"},
-		"wrong password":          {"localhost", "keeper", "sslmode=require password=wrong", "check user, password"},
-		"no client certificate":   {"localhost", pgtest.CertifiedUser, "sslmode=require", "pg_hba.conf"},
-		"certificate of a name":   {"localhost", "keeper", "sslmode=require sslcert=" + g.cert + " sslkey=" + g.key, "check user, password"},
+		"unknown authority":     {"localhost", "keeper", "sslmode=verify-full sslrootcert=" + stranger.File("ca.pem"), "sslrootcert must name the authority"},
+		"another host":          {"127.0.0.2", "keeper", "sslmode=verify-full sslrootcert=" + g.ca, "the host must be a name in it"},
+		"without TLS":           {"localhost", "keeper", "sslmode=disable", "pg_hba.conf"},
+		"wrong password":        {"localhost", "keeper", "sslmode=require password=wrong", "check user, password"},
+		"no client certificate": {"localhost", pgtest.CertifiedUser, "sslmode=require", "pg_hba.conf"},
+		"certificate of a name": {"localhost", "keeper", "sslmode=require sslcert=" + g.cert + " sslkey=" + g.key, "check user, password"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -182,7 +182,9 @@ func TestPostgresTLSRefused(t *testing.T) {
 	// A certificate that the server does not trust may be one that it will trust soon.
 	r := startRelay(t, []string{"WALRELAY_POSTGRES_URL=" + g.address("localhost", pgtest.CertifiedUser, database,
 		"sslmode=require sslcert="+stranger.File("client.pem")+" sslkey="+stranger.File("client.key"))})
-	await(t, "the refusal in the log", func() bool { return strings.Contains(r.output.String(), "it must trust (ssl_ca_file) who has signed sslcert") })
+	await(t, "the refusal in the log", func() bool {
+		return strings.Contains(r.output.String(), "it must trust (ssl_ca_file) who has signed sslcert")
+	})
 	r.stop(t)
 	// With verify-ca the name does not matter.
 	r = startRelay(t, []string{"WALRELAY_POSTGRES_URL=" + g.address("127.0.0.2", "keeper", database, "sslmode=verify-ca sslrootcert="+g.ca), "WALRELAY_POSTGRES_PASSWORD=" + firstPassword})

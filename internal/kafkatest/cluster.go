@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,8 @@ type Options struct {
 	// Properties are added to each node's server.properties and go before the harness's own. Of those, one differs from
 	// Kafka's default in a way that tests feel: a dead or frozen node is noticed after 2 s instead of 9.
 	Properties map[string]string
+	// JVM are flags of each JVM, beside the harness's own.
+	JVM []string
 	// HeapMB is the size of each JVM's heap in MiB; 0 is 256, or 512 with three nodes.
 	HeapMB int
 	// FastJVM starts a node twice as fast and lets it run slower: for tests, not for measuring.
@@ -110,7 +113,7 @@ func (c *Cluster) launch(ctx context.Context, o Options, jvm []string) error {
 		return err
 	}
 	if o.Secure {
-		return c.addUsers(ctx)
+		return c.SetPassword(ctx, Password)
 	}
 	return nil
 }
@@ -131,7 +134,7 @@ func (c *Cluster) layOut(o Options, jvm []string) error {
 	var voters []string
 	for id := int32(1); int(id) <= o.Nodes; id++ {
 		n := &node{id: id, dir: filepath.Join(c.dir, strconv.Itoa(int(id))), listeners: map[string]int{}}
-		n.jvm = append(jvmFlags(o, c.install.archive), jvm...)
+		n.jvm = slices.Concat(jvmFlags(o, c.install.archive), o.JVM, jvm)
 		for _, name := range names {
 			n.listeners[name], ports = ports[0], ports[1:]
 		}

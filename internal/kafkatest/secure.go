@@ -57,21 +57,21 @@ func secureProperties(c *certificates.Authority) map[string]string {
 	return p
 }
 
-// addUsers stores the SCRAM credentials in the cluster, which takes one of a user in a request. PLAIN's are in its
-// configuration.
-func (c *Cluster) addUsers(ctx context.Context) error {
+// SetPassword makes password the one of User for SCRAM, in the place of Password. The cluster takes one mechanism of a user
+// in a request. PLAIN's password is in its configuration.
+func (c *Cluster) SetPassword(ctx context.Context, password string) error {
 	for mechanism, h := range map[int8]func() hash.Hash{1: sha256.New, 2: sha512.New} {
-		if err := c.addUser(ctx, mechanism, h); err != nil {
-			return fmt.Errorf("add SCRAM user: %w", err)
+		if err := c.setPassword(ctx, password, mechanism, h); err != nil {
+			return fmt.Errorf("set SCRAM password: %w", err)
 		}
 	}
 	return nil
 }
 
-func (c *Cluster) addUser(ctx context.Context, mechanism int8, h func() hash.Hash) error {
+func (c *Cluster) setPassword(ctx context.Context, password string, mechanism int8, h func() hash.Hash) error {
 	const iterations = 4096 // the least that Kafka takes
 	salt := []byte(rand.Text())
-	salted, err := pbkdf2.Key(h, Password, salt, iterations, h().Size())
+	salted, err := pbkdf2.Key(h, password, salt, iterations, h().Size())
 	if err != nil {
 		return err
 	}
