@@ -179,7 +179,7 @@ type SASL struct {
 	// TokenURL is the address of the server that gives a token for kafka.sasl.username (the client id) and
 	// kafka.sasl.password (its secret), with grant type client_credentials. It is https, or http to this machine. Only for
 	// OAUTHBEARER, where without it kafka.sasl.password, or its file or command, is the token itself.
-	TokenURL string `yaml:"token_url"`
+	TokenURL Endpoint `yaml:"token_url"`
 	// TokenScope is the scope that is asked for at kafka.sasl.token_url.
 	TokenScope string `yaml:"token_scope"`
 	// TokenCAFile has the certificates (PEM) that may sign that of kafka.sasl.token_url. Empty: those of the system.

@@ -132,11 +132,11 @@ func (v *validation) bearer(s SASL) sasl.Mechanism {
 		return oauth.Mechanism{Token: func(context.Context) (string, error) { return s.source().read() }}
 	}
 	v.userAndPassword(s)
-	u, err := url.Parse(s.TokenURL)
-	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+	u, err := url.Parse(string(s.TokenURL))
+	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
 		v.wrong("kafka.sasl.token_url", "want https://host/path, since the secret is sent there")
 	}
-	source := &oauth.Source{URL: s.TokenURL, ClientID: s.Username, Secret: s.source().read, Scope: s.TokenScope}
+	source := &oauth.Source{URL: string(s.TokenURL), ClientID: s.Username, Secret: s.source().read, Scope: s.TokenScope}
 	if s.TokenCAFile != "" {
 		if _, err := authorities(s.TokenCAFile); err != nil {
 			v.wrong("kafka.sasl.token_ca_file", err.Error())

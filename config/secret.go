@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -82,6 +83,18 @@ func (c ConnString) String() string {
 	masked := pgconn.NewParseConfigError(text, "", nil).Error()
 	masked = strings.TrimSuffix(strings.TrimPrefix(masked, "cannot parse `"), "`: ")
 	return strings.ReplaceAll(masked, "xxxxx", mask)
+}
+
+// Endpoint is an address of a server. One with a password in it, which has no place there, is printed without.
+type Endpoint string
+
+// String is the address with *** for a password.
+func (e Endpoint) String() string {
+	u, err := url.Parse(string(e))
+	if err != nil || u.User != nil {
+		return mask
+	}
+	return string(e)
 }
 
 var urlScheme = regexp.MustCompile(`^postgres(ql)?://`)

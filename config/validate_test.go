@@ -72,6 +72,7 @@ func TestValidate(t *testing.T) {
 		{func(c *Config) { c.HTTP.Listen = "" }, `http.listen: want host:port`},
 		{func(c *Config) { c.Kafka.SASL = SASL{Mechanism: "OAUTHBEARER"} }, `kafka.sasl.password: not set`},
 		{func(c *Config) { c.Kafka.SASL = SASL{Mechanism: "OAUTHBEARER", Username: "u", PasswordFile: "p"} }, `kafka.sasl.username = "u": only kafka.sasl.token_url is asked`},
+		{func(c *Config) { c.Kafka.SASL = bearer("https://u:p@idp.example/token") }, `kafka.sasl.token_url = "***": want https://host/path`},
 		{func(c *Config) { c.Kafka.SASL = bearer("http://idp.example/token") }, `kafka.sasl.token_url = "http://idp.example/token": want https://host/path`},
 		{func(c *Config) {
 			c.Kafka.SASL = bearer("https://idp.example/token")
@@ -95,7 +96,7 @@ func TestValidate(t *testing.T) {
 
 // bearer logs in with tokens from a server.
 func bearer(url string) SASL {
-	return SASL{Mechanism: "OAUTHBEARER", Username: "u", PasswordCommand: "print token", TokenURL: url}
+	return SASL{Mechanism: "OAUTHBEARER", Username: "u", PasswordCommand: "print token", TokenURL: Endpoint(url)}
 }
 
 // on is a valid section messages.
