@@ -70,14 +70,16 @@ func (s strike) String() string {
 	return text
 }
 
+// A strike begins and lasts so long at most; twice as long where there are several, so that they meet.
 const (
-	latest  = 800 * time.Millisecond
-	longest = 1200 * time.Millisecond
+	latest  = 700 * time.Millisecond
+	longest = 1000 * time.Millisecond
 )
 
 // plan is what happens in a cycle: one strike in half of them, else two or three.
 func plan(rng *rand.Rand, brokers int) []strike {
 	n := []int{1, 1, 1, 1, 1, 2, 2, 2, 3, 3}[rng.IntN(10)]
+	scale := time.Duration(min(n, 2))
 	var strikes []strike
 	taken := map[string]bool{}
 	for len(strikes) < n {
@@ -85,8 +87,8 @@ func plan(rng *rand.Rand, brokers int) []strike {
 		taken[f.subject] = true
 		strikes = append(strikes, strike{
 			fault:   f,
-			at:      time.Duration(rng.Int64N(int64(latest))),
-			lasts:   50*time.Millisecond + time.Duration(rng.Int64N(int64(longest))),
+			at:      time.Duration(rng.Int64N(int64(latest))) * scale,
+			lasts:   50*time.Millisecond + time.Duration(rng.Int64N(int64(longest)))*scale,
 			brokers: someBrokers(rng, brokers),
 			dice:    rng.Float64(),
 		})
