@@ -137,6 +137,15 @@ func freezeRelay(ctx context.Context, a *arena, s strike) error {
 	return a.killOurs(frozen)
 }
 
+// killUnacknowledged kills the relay with batches on the wire, or in the log of a leader whose followers do not have them.
+func killUnacknowledged(ctx context.Context, a *arena, s strike) error {
+	if err := s.each(a.kafka.Pause); err != nil {
+		return err
+	}
+	err := errors.Join(pause(ctx, s.lasts/2), a.replace(), pause(ctx, s.lasts/2))
+	return errors.Join(err, s.each(a.kafka.Continue))
+}
+
 // stopRelay ends the relay as an operator does. With the servers at hand it must end well.
 func stopRelay(ctx context.Context, a *arena, _ strike) error {
 	if err := a.relay.Ended(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -11,7 +12,7 @@ import (
 // fault is something that can happen.
 type fault struct {
 	name string
-	// subject is what it happens to; in a cycle it happens to each subject once at most.
+	// subject is what it happens to, one or more words; in a cycle something happens to each of them once at most.
 	subject string
 	weight  int
 	// happen does it and mends it. It begins at the strike's moment.
@@ -24,6 +25,7 @@ var faults = []fault{
 	{"kill relay, and its successors", "relay", 10, killRelays},
 	{"kill relay beside a standby", "relay", 8, killBesideStandby},
 	{"freeze relay, another takes over", "relay", 8, freezeRelay},
+	{"freeze brokers, kill relay", "relay kafka", 10, killUnacknowledged},
 	{"stop relay", "relay", 4, stopRelay},
 
 	{"kill Postgres", "postgres", 5, killPostgres},
@@ -35,16 +37,16 @@ var faults = []fault{
 	{"freeze brokers", "kafka", 8, freezeBrokers},
 	{"slow broker", "kafka", 5, slowBroker},
 
-	{"cut Postgres", "wire to Postgres", 3, cutPostgres},
-	{"cut Postgres inside a message", "wire to Postgres", 3, cutPostgresInside},
-	{"stall Postgres", "wire to Postgres", 3, stallPostgres},
-	{"refuse Postgres", "wire to Postgres", 2, refusePostgres},
-	{"cut Kafka", "wire to Kafka", 3, cutKafka},
-	{"cut Kafka inside a request", "wire to Kafka", 3, cutKafkaInsideRequest},
-	{"cut Kafka inside an answer", "wire to Kafka", 3, cutKafkaInsideAnswer},
-	{"lose answers of Kafka", "wire to Kafka", 3, silenceKafka},
-	{"stall Kafka", "wire to Kafka", 3, stallKafka},
-	{"delay Kafka", "wire to Kafka", 2, delayKafka},
+	{"cut Postgres", "wire-to-Postgres", 3, cutPostgres},
+	{"cut Postgres inside a message", "wire-to-Postgres", 3, cutPostgresInside},
+	{"stall Postgres", "wire-to-Postgres", 3, stallPostgres},
+	{"refuse Postgres", "wire-to-Postgres", 2, refusePostgres},
+	{"cut Kafka", "wire-to-Kafka", 3, cutKafka},
+	{"cut Kafka inside a request", "wire-to-Kafka", 3, cutKafkaInsideRequest},
+	{"cut Kafka inside an answer", "wire-to-Kafka", 3, cutKafkaInsideAnswer},
+	{"lose answers of Kafka", "wire-to-Kafka", 3, silenceKafka},
+	{"stall Kafka", "wire-to-Kafka", 3, stallKafka},
+	{"delay Kafka", "wire-to-Kafka", 2, delayKafka},
 
 	{"end the walsender", "slot", 4, endWalsender},
 	{"take the slot", "slot", 6, takeSlot},
@@ -64,7 +66,7 @@ type strike struct {
 
 func (s strike) String() string {
 	text := fmt.Sprintf("%s at %d ms for %d ms", s.name, s.at.Milliseconds(), s.lasts.Milliseconds())
-	if s.subject == "kafka" || s.subject == "wire to Kafka" {
+	if strings.Contains(strings.ToLower(s.subject), "kafka") {
 		text += fmt.Sprintf(" on %v", s.brokers)
 	}
 	return text
@@ -84,7 +86,9 @@ func plan(rng *rand.Rand, brokers int) []strike {
 	taken := map[string]bool{}
 	for len(strikes) < n {
 		f := draw(rng, taken)
-		taken[f.subject] = true
+		for word := range strings.FieldsSeq(f.subject) {
+			taken[word] = true
+		}
 		strikes = append(strikes, strike{
 			fault:   f,
 			at:      time.Duration(rng.Int64N(int64(latest))) * scale,
@@ -96,19 +100,18 @@ func plan(rng *rand.Rand, brokers int) []strike {
 	return strikes
 }
 
-// draw takes a fault by weight, of a subject that is free.
+// draw takes a fault by weight, of subjects that are free.
 func draw(rng *rand.Rand, taken map[string]bool) fault {
+	var free []fault
 	sum := 0
 	for _, f := range faults {
-		if !taken[f.subject] {
+		if !slices.ContainsFunc(strings.Fields(f.subject), func(word string) bool { return taken[word] }) {
+			free = append(free, f)
 			sum += f.weight
 		}
 	}
 	dice := rng.IntN(sum)
-	for _, f := range faults {
-		if taken[f.subject] {
-			continue
-		}
+	for _, f := range free {
 		if dice -= f.weight; dice < 0 {
 			return f
 		}
