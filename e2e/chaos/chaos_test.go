@@ -97,7 +97,7 @@ func TestResults(t *testing.T) {
 		}
 	}
 	add(outcome{Commit: "a", Cycles: 25, Events: 1000, MaxTakeover: 0.5, Seed: 1})
-	add(outcome{Commit: "b", Cycles: 10, Events: 10, Lost: 1, MaxTakeover: 3, Seed: 2})
+	add(outcome{Commit: "b", Cycles: 10, Events: 10, Lost: 1, MaxTakeover: 3, Seed: 2, Failed: "lost 1"})
 	add(outcome{Commit: "a", Cycles: 5, Events: 200, MaxTakeover: 0.25, Seed: 3})
 	r := results{path: path}
 	if err := r.load(); err != nil {
@@ -106,8 +106,11 @@ func TestResults(t *testing.T) {
 	if got, want := r.sum("a"), (summary{Cycles: 30, Events: 1200, MaxTakeover: 0.5, Seed: 3}); got != want || !got.clean() {
 		t.Errorf("of one commit %+v, want %+v", got, want)
 	}
-	if got, want := r.sum(anyCommit), (summary{Cycles: 40, Events: 1210, Lost: 1, MaxTakeover: 3, Seed: 3}); got != want || got.clean() {
+	if got, want := r.sum(anyCommit), (summary{Cycles: 40, Events: 1210, Lost: 1, MaxTakeover: 3, Seed: 3, failed: 1}); got != want || got.clean() {
 		t.Errorf("of any %+v, want %+v", got, want)
+	}
+	if (summary{Cycles: 1, failed: 1}).clean() {
+		t.Error("a round that did not come to its end counts as clean")
 	}
 	if r.entries[0].Postgres != grounds[1].Postgres {
 		t.Errorf("the servers of a round are %+v", r.entries[0].ground)

@@ -121,7 +121,11 @@ func freezeRelay(ctx context.Context, a *arena, s strike) error {
 	if s.dice < 0.8 { // else the server has to notice, which takes it wal_sender_timeout
 		a.endWalsender(ctx)
 	}
-	limit, cancel := context.WithTimeout(ctx, 2*walSenderTimeout)
+	patience := 2 * walSenderTimeout
+	if a.alone {
+		patience = recovery
+	}
+	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err = relaytest.Await(limit, func() error { return standby.HasPublished(limit) }, standby)
 	if err != nil && (a.alone || ctx.Err() != nil) {

@@ -20,9 +20,10 @@ type summary struct {
 	Duplicated  int     `json:"duplicated"`
 	MaxTakeover float64 `json:"max_takeover_s"`
 	Seed        uint64  `json:"seed"` // of the last round
+	failed      int     // rounds
 }
 
-func (s summary) clean() bool { return s.Lost+s.Reordered+s.Duplicated == 0 }
+func (s summary) clean() bool { return s.Lost+s.Reordered+s.Duplicated+s.failed == 0 }
 
 // outcome is what the result file says of a round.
 type outcome struct {
@@ -115,6 +116,9 @@ func (r *results) sum(commit string) (s summary) {
 		s.Duplicated += e.Duplicated
 		s.MaxTakeover = max(s.MaxTakeover, e.MaxTakeover)
 		s.Seed = e.Seed
+		if e.Failed != "" {
+			s.failed++
+		}
 	}
 	return s
 }

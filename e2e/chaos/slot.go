@@ -29,7 +29,7 @@ func endWalsender(ctx context.Context, a *arena, _ strike) error {
 
 // takeSlot reads the slot as another program, confirming nothing, while the relay has to wait.
 func takeSlot(ctx context.Context, a *arena, s strike) error {
-	limit, cancel := context.WithTimeout(ctx, 5*time.Second)
+	limit, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	url := fmt.Sprintf("%s&replication=database&application_name=chaos&wal_sender_timeout=%d",
 		a.postgres.URL(database), walSenderTimeout.Milliseconds())

@@ -31,5 +31,8 @@ func (s *standstill) look(ctx context.Context) {
 	}
 }
 
+// stood is the longest standstill since the last call of take.
+func (s *standstill) stood() time.Duration { return time.Duration(s.longest.Load()) }
+
 // take returns the longest standstill since the call before.
 func (s *standstill) take() time.Duration { return time.Duration(s.longest.Swap(0)) }
