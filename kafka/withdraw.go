@@ -10,7 +10,7 @@ import (
 
 // Withdrawn is a record that was appended and that the brokers refuse.
 type Withdrawn struct {
-	// Message owns its bytes.
+	// Message owns its bytes. It names the partition only where the key does not lead there.
 	Message router.Message
 	// Tx is the transaction it was appended for. Nothing of it is acknowledged: that is the caller's now.
 	Tx uint64
@@ -32,7 +32,10 @@ func (p *Producer) Withdraw(topic string, partition int32) (Withdrawn, bool) {
 	}
 	b := pt.head
 	taken := Withdrawn{Message: b.firstRecord(), Tx: b.runs[0].Tx}
-	taken.Message.Topic, taken.Message.Partition = topic, partition
+	taken.Message.Topic = topic
+	if key := taken.Message.Key; key == nil || partitionOf(key, len(t.partitions)) != partition {
+		taken.Message.Partition = partition
+	}
 	p.unschedule(pt)
 	pt.pop()
 	t.records--

@@ -13,9 +13,13 @@ const (
 	headerError = "walrelay.error" // why it could not be published
 	// Where it came from, one of the two; absent where the brokers refused it, which is about its topic.
 	headerTable  = "walrelay.table"
-	headerPrefix = "walrelay.prefix" // of a message; where it could not be routed, the value is its content
+	headerPrefix = "walrelay.prefix" // of a message
 	headerTopic  = "walrelay.topic"  // where it should have gone; absent where that is not known
 	headerSize   = "walrelay.size"   // bytes of the value that was left out because it is too large
+	// Its explicit partition, where it has one; a record that the brokers refused, the one it was for.
+	headerPartition = "walrelay.partition"
+	// Something of the event could not be made and is not here; of a message the value is its content.
+	headerPartial = "walrelay.partial"
 )
 
 // origin is the header that says where an event of the source came from.
@@ -47,6 +51,12 @@ func (f *flow) deadLetter(topic string, m *router.Message, why string, origin ro
 	}
 	if m.Topic != "" {
 		dead.Headers = append(dead.Headers, router.Header{Name: headerTopic, Value: []byte(m.Topic)})
+	}
+	if m.Partition >= 0 {
+		dead.Headers = append(dead.Headers, router.Header{Name: headerPartition, Value: strconv.AppendInt(nil, int64(m.Partition), 10)})
+	}
+	if m.Partial {
+		dead.Headers = append(dead.Headers, router.Header{Name: headerPartial, Value: []byte("true")})
 	}
 	dead.Headers = append(dead.Headers, router.Header{Name: router.HeaderPosition, Value: m.Identity.Append(nil)})
 	return dead

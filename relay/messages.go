@@ -53,7 +53,7 @@ func (f *flow) emitted(ctx context.Context, m *decoder.Message) error {
 	}
 	verdict, err := f.messages.envelope.Route(m.Content, f.identity, &f.message)
 	if isPoison(err) {
-		f.message.Value = m.Content // it stands nowhere else
+		f.message.Value, f.message.Partial = m.Content, true // it stands nowhere else
 	}
 	if err := f.deliver(ctx, &f.messages.route, verdict, err); err != nil {
 		return err

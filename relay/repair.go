@@ -136,18 +136,25 @@ func (c Config) fill(ctx context.Context, h *replication.Handover, o fillOptions
 func (c Config) publish(ctx context.Context, compared *comparison, o fillOptions, report *RepairReport) (int64, error) {
 	settings := c.Kafka
 	settings.TransactionalID = compared.transactionalID
-	producer := kafka.New(settings, o.log)
 	o.publish.Total = compared.Left()
 	o.publish.Stale = report.leftOut
+	return producing(ctx, settings, o.log, func(ctx context.Context, producer *kafka.Producer) error {
+		return compared.within(ctx, "", func(tx pgx.Tx) (err error) {
+			report.Published, report.StaleRows, err = compared.Publish(ctx, tx, producer, o.publish)
+			return err
+		})
+	})
+}
+
+// producing runs a producer while f publishes with it. It returns the producer's id.
+func producing(ctx context.Context, settings kafka.Config, log *zap.Logger, f func(context.Context, *kafka.Producer) error) (int64, error) {
+	producer := kafka.New(settings, log)
 	group, ctx := errgroup.WithContext(ctx)
 	running, stop := context.WithCancel(ctx)
 	group.Go(func() error { return producer.Run(running) })
 	group.Go(func() error {
 		defer stop()
-		return compared.within(ctx, "", func(tx pgx.Tx) (err error) {
-			report.Published, report.StaleRows, err = compared.Publish(ctx, tx, producer, o.publish)
-			return err
-		})
+		return f(ctx, producer)
 	})
 	err := group.Wait()
 	return producer.ProducerID(), err

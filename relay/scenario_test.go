@@ -180,7 +180,7 @@ func (s *stage) do(words []string) {
 		if len(args) > 3 { // it came as a message
 			s.trouble.Tx |= lotOfMessages
 		}
-		s.refused = kafka.Withdrawn{Tx: s.trouble.Tx, Message: router.Message{Topic: s.trouble.Topic, Key: []byte("k"),
+		s.refused = kafka.Withdrawn{Tx: s.trouble.Tx, Message: router.Message{Topic: s.trouble.Topic, Partition: -1, Key: []byte("k"),
 			Value: []byte("large"), Time: s.start.UnixMilli(), Identity: id, Headers: []router.Header{{Name: "id", Value: []byte("7")}, {Name: router.HeaderPosition}}}}
 		s.signal()
 		s.Wake()

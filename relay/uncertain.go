@@ -49,17 +49,22 @@ func (c Config) deadLetterTopics() []string {
 // uncertainSince is the record time from which on an unsaved event may stand in a topic: nothing is older than the
 // last saved commit, or than the slot. Zero, the beginning, where a column of the application's gives the time.
 func (r *Relay) uncertainSince(row checkpoint.Row) time.Time {
-	ownTime := r.cfg.Messages != nil && r.cfg.Messages.Route.Columns.Timestamp != ""
-	for _, table := range r.cfg.Tables {
-		ownTime = ownTime || table.Route.Columns.Timestamp != ""
-	}
-	if ownTime {
+	if r.cfg.ownTime() {
 		return time.Time{}
 	}
 	if row.CommitTime.IsZero() {
 		return row.SavedAt
 	}
 	return row.CommitTime
+}
+
+// ownTime tells whether a column of the application's gives records their time.
+func (c Config) ownTime() bool {
+	own := c.Messages != nil && c.Messages.Route.Columns.Timestamp != ""
+	for _, table := range c.Tables {
+		own = own || table.Route.Columns.Timestamp != ""
+	}
+	return own
 }
 
 // certain ends the time in which an event may be in Kafka already. What was found there and did not come again

@@ -1,6 +1,11 @@
 package router
 
-import "github.com/walrelay/walrelay/lsn"
+import (
+	"bytes"
+	"slices"
+
+	"github.com/walrelay/walrelay/lsn"
+)
 
 // Header is one Kafka record header. Names may repeat; order is kept.
 type Header struct {
@@ -24,6 +29,8 @@ type Message struct {
 	Identity lsn.Identity
 	// TimeReplaced tells that the timestamp column lay outside Route.Bounds and Time is the commit time.
 	TimeReplaced bool
+	// Partial tells that the error of Route has left something of the message out.
+	Partial bool
 	// Late tells that Time is Bounds.Now, since the commit is long ago.
 	Late bool
 
@@ -43,4 +50,15 @@ func (m *Message) rendered(start int) []byte {
 
 func (m *Message) header(name string, value []byte) {
 	m.Headers = append(m.Headers, Header{Name: name, Value: value})
+}
+
+// Clone is a copy that owns its bytes.
+func (m *Message) Clone() Message {
+	c := *m
+	c.Key, c.Value, c.scratch = bytes.Clone(m.Key), bytes.Clone(m.Value), nil
+	c.Headers = slices.Clone(m.Headers)
+	for i := range c.Headers {
+		c.Headers[i].Value = bytes.Clone(c.Headers[i].Value)
+	}
+	return c
 }

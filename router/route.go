@@ -83,6 +83,7 @@ func (r *Route) Route(row *decoder.Row, id lsn.Identity, m *Message) (Verdict, e
 		m.Topic = topic.topic
 	}
 	if err := r.fill(row, id, routed, m); err != nil {
+		m.Partial = true
 		return Publish, err
 	}
 	return Publish, unroutable

@@ -41,6 +41,7 @@ func (p *program) root() *cobra.Command {
 		p.drainCommand(),
 		p.verifyCommand(),
 		p.repairCommand(),
+		p.replayCommand(),
 		p.pruneCommand(),
 		p.tailCommand(),
 		p.statusCommand(),

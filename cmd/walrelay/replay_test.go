@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/walrelay/walrelay/internal/kafkatest"
+	"github.com/walrelay/walrelay/internal/pgtest"
+	"github.com/walrelay/walrelay/relay"
+)
+
+// A dead letter is looked at, mended, and brought back.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Shared(t, "").Database(t)
+	brokers := kafkatest.Fake(t).ListenAddrs()
+	environ := []string{
+		"WALRELAY_POSTGRES_URL=" + url, "WALRELAY_KAFKA_BROKERS=" + strings.Join(brokers, ","), "WALRELAY_ON_POISON=dead_letter",
+		"WALRELAY_DEAD_LETTER_TOPIC=dead",
+	}
+	pgtest.Exec(t, url, `CREATE TABLE outbox (id int, aggregatetype text, aggregateid text, type text, payload text)`)
+	cmd, output, _ := start(t, environ)
+	await(t, "streaming", func() bool { return strings.Contains(output.String(), `"streaming"`) })
+	pgtest.Exec(t, url, `INSERT INTO outbox VALUES (1, NULL, 'o-1', 't', 'x')`, `INSERT INTO outbox VALUES (2, NULL, 'o-2', 't', 'x')`)
+	await(t, "two dead letters", func() bool {
+		records, err := kafkatest.ReadAll(t.Context(), brokers, "dead")
+		return err == nil && len(records) == 2
+	})
+	got := walrelay(t, environ, "replay", "--all", "--dry-run")
+	if got.code != exitDifferences || !strings.HasPrefix(got.out, "2 dead letters: 0 would be brought back") ||
+		!strings.Contains(got.out, "impossible: 2\n    id 1 (") {
+		t.Errorf("before it is mended: %+v", got)
+	}
+	pgtest.Exec(t, url, `UPDATE outbox SET aggregatetype = 'order'`)
+	got = walrelay(t, environ, "replay", "2", "3")
+	if got.code != exitDifferences || !strings.HasPrefix(got.out, "1 dead letters: 1 brought back, 0 were in their topics already\n") ||
+		!strings.Contains(got.out, "no dead letter has this id: 1\n    3\n") {
+		t.Errorf("by id: %+v", got)
+	}
+	got = walrelay(t, environ, "replay", "--all", "--json")
+	var report relay.ReplayReport
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != exitStopped || report.Replayed != 1 || report.Already != 1 {
+		t.Errorf("all: %+v, %v", got, err)
+	}
+	if records, err := kafkatest.ReadAll(t.Context(), brokers, "outbox.event.order"); err != nil || len(records) != 2 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+	if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
+		t.Errorf("exit: %v\n%s", err, output)
+	}
+}
+
+func TestReplayBadInput(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Shared(t, "").Database(t)
+	environ := []string{"WALRELAY_POSTGRES_URL=" + url, "WALRELAY_KAFKA_BROKERS=127.0.0.1:1"}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"replay"}, exitConfiguration, "--all"},
+		{[]string{"replay", "--all", "1"}, exitConfiguration, "leave out the ids"},
+		{[]string{"replay", "--all"}, exitPerson, "dead_letter_topic"},
+	} {
+		if got := walrelay(t, environ, c.args...); got.code != c.code || !oneLineWith(got.err, "walrelay: ", c.want) {
+			t.Errorf("%v: %+v", c.args, got)
+		}
+	}
+}
