@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaConsumer
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
-from models import Billing, LedgerEntry, ProcessedEvent
+from tables import Billing, LedgerEntry, ProcessedEvent
 
 engine = create_async_engine(os.environ["DATABASE_URL"].replace("postgres://", "postgresql+asyncpg://").split("?")[0])
 Session = async_sessionmaker(engine)

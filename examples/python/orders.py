@@ -10,7 +10,7 @@ from sqlalchemy import update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
-from models import Order, Outbox, Shop
+from tables import Order, Outbox, Shop
 
 engine = create_async_engine(os.environ["DATABASE_URL"].replace("postgres://", "postgresql+asyncpg://").split("?")[0])
 Session = async_sessionmaker(engine)
