@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -101,9 +102,19 @@ func (m *move) poller(topic, key, header, id string) {
 	}
 }
 
-func (m *move) run(args ...string) *exec.Cmd {
+// run starts the relay and waits until it streams.
+func (m *move) run() *exec.Cmd {
 	m.t.Helper()
-	cmd, _, _ := start(m.t, append(m.environ, args...))
+	cmd, output, address := start(m.t, m.environ)
+	m.t.Cleanup(func() {
+		if m.t.Failed() {
+			m.t.Log(output)
+		}
+	})
+	await(m.t, "ready", func() bool {
+		code, _ := get(m.t, address, "/readyz")
+		return code == http.StatusOK
+	})
 	return cmd
 }
 
