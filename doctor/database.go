@@ -14,7 +14,8 @@ import (
 // outbox looks at the tables and their columns. They may be read from the log without any privilege, and replica identity
 // does not matter for inserts.
 func (e *examination) outbox(ctx context.Context) error {
-	e.source = lsn.SourceOf(e.server.SystemID, e.server.DatabaseOID)
+	_, publication := e.cfg.Postgres.Names(e.server.Database)
+	e.source = lsn.SourceOf(e.server.SystemID, e.server.DatabaseOID, publication)
 	for _, table := range e.cfg.Tables {
 		found, err := replication.FindTable(ctx, e.conn, table.Name)
 		if err == nil && found == nil {

@@ -108,10 +108,10 @@ func inCommitOrder(records []kafkatest.Record) []kafkatest.Record {
 // database, and the record's time, which is the commit's.
 func checkPositions(t *testing.T, url string, records []kafkatest.Record, after, before time.Time) []lsn.Identity {
 	t.Helper()
-	var system, end string
+	var system, name, end string
 	var database uint32
-	query(t, connect(t, url), `SELECT (SELECT system_identifier::text FROM pg_control_system()),
-		(SELECT oid FROM pg_database WHERE datname = current_database()), pg_current_wal_lsn()::text`, &system, &database, &end)
+	query(t, connect(t, url), `SELECT (SELECT system_identifier::text FROM pg_control_system()), current_database(),
+		(SELECT oid FROM pg_database WHERE datname = current_database()), pg_current_wal_lsn()::text`, &system, &name, &database, &end)
 	position, err := lsn.ParseEnd(end)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func checkPositions(t *testing.T, url string, records []kafkatest.Record, after,
 			t.Fatal(err)
 		}
 		committed := time.UnixMicro(id.Time)
-		if id.Source != lsn.SourceOf(system, database) || !id.Commit.CoveredBy(position) ||
+		if id.Source != lsn.SourceOf(system, database, "walrelay_"+name) || !id.Commit.CoveredBy(position) ||
 			committed.Before(after.Truncate(time.Microsecond)) || committed.After(before) {
 			t.Errorf("position %v: want system %s, database %d, below %s, committed between %v and %v", id, system, database, end, after, before)
 		}

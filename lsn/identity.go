@@ -11,21 +11,22 @@ import (
 // history, and a position only inside one server's history; all four parts together are equal only for
 // the same event.
 type Identity struct {
-	// Source is the short hash of the database that wrote the event, see SourceOf.
+	// Source is the short hash of the database that wrote the event and of the publication that carried it, see SourceOf.
 	Source uint32
 	// Commit is the start of the transaction's commit record.
 	Commit Start
 	// Time is the commit time in microseconds since 1970.
 	Time int64
-	// Ordinal counts, from 1, every row and message that Postgres sends of the transaction, before any
-	// filter of ours.
+	// Ordinal counts, from 1, every row and message that Postgres sends of the transaction through the publication, before
+	// any filter of ours.
 	Ordinal uint32
 }
 
-// SourceOf hashes a system identifier (IDENTIFY_SYSTEM) and a database's oid.
-func SourceOf(systemID string, database uint32) uint32 {
+// SourceOf hashes a system identifier (IDENTIFY_SYSTEM), a database's oid and the name of a publication. Two publications
+// may carry different rows of one transaction, as those of relays that share an outbox do, and each counts its own.
+func SourceOf(systemID string, database uint32, publication string) uint32 {
 	h := fnv.New32a()
-	_, _ = h.Write(strconv.AppendUint([]byte(systemID+"/"), uint64(database), 10)) // never fails
+	_, _ = fmt.Fprintf(h, "%s/%d/%s", systemID, database, publication) // never fails
 	return h.Sum32()
 }
 

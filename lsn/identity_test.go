@@ -57,21 +57,23 @@ func TestParseIdentityRefuses(t *testing.T) {
 }
 
 // The hash stands in every header in Kafka: another function would make all old events foreign. It is FNV-1a, 32 bits,
-// of "systemID/database".
+// of "systemID/database/publication".
 func TestSourceOf(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		systemID string
-		database uint32
-		want     uint32
+		systemID    string
+		database    uint32
+		publication string
+		want        uint32
 	}{
-		{"7391645732190445063", 16384, 0xA52CD89D},
-		{"7391645732190445063", 16385, 0xA42CD70A},
-		{"7391645732190445064", 16384, 0x5A345F60},
-		{"", 0, 0x9FD2622A},
+		{"7391645732190445063", 16384, "walrelay_shop", 0xBD507E24},
+		{"7391645732190445063", 16384, "walrelay_half", 0xB0596B41},
+		{"7391645732190445063", 16385, "walrelay_shop", 0xEF460EEB},
+		{"7391645732190445064", 16384, "walrelay_shop", 0xEBE767A9},
+		{"", 0, "", 0x9D304DDF},
 	} {
-		if got := lsn.SourceOf(test.systemID, test.database); got != test.want {
-			t.Errorf("%q, %d: %08x, want %08x", test.systemID, test.database, got, test.want)
+		if got := lsn.SourceOf(test.systemID, test.database, test.publication); got != test.want {
+			t.Errorf("%q, %d, %q: %08x, want %08x", test.systemID, test.database, test.publication, got, test.want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (c Config) compare(ctx context.Context, log *zap.Logger, o audit.Config, ch
 	}
 	o.Tables = c.audited(survey)
 	o.Select = choose(survey)
-	o.Source = lsn.SourceOf(survey.Server.SystemID, survey.Server.DatabaseOID)
+	o.Source = lsn.SourceOf(survey.Server.SystemID, survey.Server.DatabaseOID, survey.Publication)
 	o.DeadLetterTopic = c.DeadLetterTopic
 	settings := c.Kafka
 	settings.TransactionalID = TransactionalID(o.Source, survey.Slot)

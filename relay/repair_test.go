@@ -347,7 +347,7 @@ func TestRepairFencesTheRelayBefore(t *testing.T) {
 	if err := w.db.QueryRow(t.Context(), "select oid from pg_database where datname = current_database()").Scan(&oid); err != nil {
 		t.Fatal(err)
 	}
-	source := lsn.SourceOf(w.loadRow().SystemID, oid)
+	source := lsn.SourceOf(w.loadRow().SystemID, oid, w.slotName())
 	frozen := kafka.New(kafka.Config{Brokers: w.brokers, TransactionalID: TransactionalID(source, w.slotName())}, nil)
 	over := make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())

@@ -46,7 +46,7 @@ func (r *Relay) run(ctx context.Context) error {
 		stream.Abort()
 		return err
 	}
-	source := lsn.SourceOf(system.ID, base.databaseOID)
+	source := lsn.SourceOf(system.ID, base.databaseOID, r.cfg.Postgres.Publication)
 	settings, uncertain, err := r.producerConfig(ctx, store, row, source, system.Timeline)
 	if err != nil {
 		stream.Abort()

@@ -53,7 +53,7 @@ func (r *Relay) Tail(ctx context.Context, ready func(), each func(Seen) error) e
 	if err != nil {
 		return err
 	}
-	t.identity.Source = lsn.SourceOf(conn.System.ID, database)
+	t.identity.Source = lsn.SourceOf(conn.System.ID, database, r.cfg.Postgres.Publication)
 	slot := "walrelay_tail_" + strings.ToLower(rand.Text()[:12])
 	if err := conn.CreateTemporarySlot(ctx, slot); err != nil {
 		conn.Close()
