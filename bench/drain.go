@@ -120,7 +120,7 @@ func (s *stage) publish(ctx context.Context, d *dataset, p program, j job, resul
 		return err
 	}
 	first, last, err := t.appends(ctx)
-	result.span, result.total = last.Sub(first), last.Sub(relay.started)
+	result.span, result.total = max(last.Sub(first), time.Millisecond), last.Sub(relay.started) // append times are in milliseconds
 	return err
 }
 

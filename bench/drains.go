@@ -10,66 +10,59 @@ var drainColumns = []column{
 	{"sender µs", senderEach, ""}, {"Postgres µs", serverEach, ""}, {"broker µs", brokerEach, ""}, {"WAL B", walEach, ""}, {"other s", otherCPU, ""},
 }
 
-// entry is a workload of a part; compared says that the comparators do it as well.
-type entry struct {
-	workload
-	compared bool
-}
-
 var foreignColumns = []column{
 	{"s", seconds, ""}, {"CPU s", cpuTotal, ""}, {"sender CPU s", senderTotal, ""}, {"RSS MiB", peakRSS, ""}, {"other s", otherCPU, ""},
 }
 
 var (
-	rowsInTransaction = []entry{
-		{workload{name: "1 row/tx", rows: 300_000, perTx: 1}, true},
-		{workload{name: "10 rows/tx", rows: 600_000, perTx: 10}, false},
-		{workload{name: "100 rows/tx", rows: 1_000_000, perTx: 100}, true},
-		{workload{name: "1000 rows/tx", rows: 1_000_000, perTx: 1000}, false},
+	single  = []workload{{name: "1 row/tx", rows: 300_000, perTx: 1}}
+	hundred = []workload{{name: "100 rows/tx", rows: 1_000_000, perTx: 100}}
+
+	rowsInTransaction = []workload{
+		single[0],
+		{name: "10 rows/tx", rows: 600_000, perTx: 10},
+		hundred[0],
+		{name: "1000 rows/tx", rows: 1_000_000, perTx: 1000},
 	}
-	payloads = []entry{
-		{workload{name: "bytea, 300 B", rows: 500_000, perTx: 100, bytea: true}, false},
-		{workload{name: "4 KB", rows: 100_000, perTx: 100, size: 4 << 10}, false},
-		{workload{name: "100 KB", rows: 5_000, perTx: 10, size: 100 << 10}, false},
+	payloads = []workload{
+		{name: "bytea, 300 B", rows: 500_000, perTx: 100, bytea: true},
+		{name: "4 KB", rows: 100_000, perTx: 100, size: 4 << 10},
+		{name: "100 KB", rows: 5_000, perTx: 10, size: 100 << 10},
 	}
-	manyTopics = []entry{
-		{workload{name: "1 topic", rows: 500_000, perTx: 100, topics: 1}, false},
-		{workload{name: "50 topics", rows: 500_000, perTx: 100, topics: 50}, false},
-		{workload{name: "1,000 topics", rows: 500_000, perTx: 100, topics: 1000, partitions: 1}, false},
+	manyTopics = []workload{
+		{name: "1 topic", rows: 500_000, perTx: 100, topics: 1},
+		{name: "50 topics", rows: 500_000, perTx: 100, topics: 50},
+		{name: "1,000 topics", rows: 500_000, perTx: 100, topics: 1000, partitions: 1},
 	}
-	compressions = []entry{
-		{workload{name: "none", rows: 500_000, perTx: 100}, false},
-		{workload{name: "lz4", rows: 500_000, perTx: 100, environ: []string{"WALRELAY_KAFKA_COMPRESSION=lz4"}}, false},
-		{workload{name: "zstd", rows: 500_000, perTx: 100, environ: []string{"WALRELAY_KAFKA_COMPRESSION=zstd"}}, false},
+	compressions = []workload{
+		{name: "none", rows: 500_000, perTx: 100},
+		{name: "lz4", rows: 500_000, perTx: 100, environ: []string{"WALRELAY_KAFKA_COMPRESSION=lz4"}},
+		{name: "zstd", rows: 500_000, perTx: 100, environ: []string{"WALRELAY_KAFKA_COMPRESSION=zstd"}},
 	}
-	sources = []entry{
-		{workload{name: "table", rows: 500_000, perTx: 100}, false},
-		{workload{name: "10 tables", rows: 500_000, perTx: 100, tables: 10}, false},
-		{workload{name: "messages", rows: 500_000, perTx: 100, messages: true, environ: byMessage}, false},
-		{workload{name: "table, 1 row/tx", rows: 200_000, perTx: 1}, false},
-		{workload{name: "messages, 1 row/tx", rows: 200_000, perTx: 1, messages: true, environ: byMessage}, false},
+	sources = []workload{
+		{name: "table", rows: 500_000, perTx: 100},
+		{name: "10 tables", rows: 500_000, perTx: 100, tables: 10},
+		{name: "messages", rows: 500_000, perTx: 100, messages: true, environ: byMessage},
+		{name: "table, 1 row/tx", rows: 200_000, perTx: 1},
+		{name: "messages, 1 row/tx", rows: 200_000, perTx: 1, messages: true, environ: byMessage},
 	}
-	sizes = []entry{
-		{workload{name: "100 k rows", rows: 100_000, perTx: 100}, false},
-		{workload{name: "100 k behind 2 M", rows: 100_000, perTx: 100, standing: 2_000_000}, false},
-		{workload{name: "500 k rows", rows: 500_000, perTx: 100}, false},
-		{workload{name: "3 M rows", rows: 3_000_000, perTx: 100}, false},
+	sizes = []workload{
+		{name: "100 k rows", rows: 100_000, perTx: 100},
+		{name: "100 k behind 2 M", rows: 100_000, perTx: 100, standing: 2_000_000},
+		{name: "500 k rows", rows: 500_000, perTx: 100},
+		{name: "3 M rows", rows: 3_000_000, perTx: 100},
 	}
-	foreignLog     = []entry{{workload{name: "20 events, 50 MiB of other tables' log before each", rows: 20, perTx: 1, foreign: 50}, false}}
-	oneTransaction = []entry{{workload{name: "1 M rows in one", rows: 1_000_000, perTx: 1_000_000}, false}}
+	foreignLog     = []workload{{name: "20 events, 50 MiB of other tables' log before each", rows: 20, perTx: 1, foreign: 50}}
+	oneTransaction = []workload{{name: "1 M rows in one", rows: 1_000_000, perTx: 1_000_000}}
 
 	byMessage = []string{"WALRELAY_MESSAGES_ENABLED=true", "WALRELAY_MESSAGES_PREFIX=" + prefix, "WALRELAY_MESSAGES_TOPICS=outbox.event.*"}
 )
 
-// drains lets pg_recvlogical, walrelay and, where asked for, others take turns at each workload.
-func drains(entries []entry, others []program) func(context.Context, *stage, Options, *Section) error {
+// drains lets pg_recvlogical, walrelay and others take turns at each workload.
+func drains(workloads []workload, others []program) func(context.Context, *stage, Options, *Section) error {
 	return func(ctx context.Context, s *stage, o Options, section *Section) error {
-		for _, e := range entries {
-			list := []program{recvlogical, walrelay}
-			if e.compared {
-				list = append(list, others...)
-			}
-			if err := s.alternate(ctx, o, e.workload, list, section); err != nil {
+		for _, w := range workloads {
+			if err := s.alternate(ctx, o, w, append([]program{recvlogical, walrelay}, others...), section); err != nil {
 				return err
 			}
 		}

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"slices"
 )
 
 var latencyColumns = []column{
@@ -14,32 +13,43 @@ var latencyColumns = []column{
 
 var rates = []int{100, 1000, 10_000}
 
-// latencies lets all relays take turns at each rate. The slowest rate has the idle phase.
-func latencies(ctx context.Context, s *stage, o Options, section *Section) error {
-	list := slices.DeleteFunc(append([]program{walrelay}, comparators...), func(p program) bool { return !o.takesPart(p) })
-	if _, err := s.latency(ctx, walrelay, 1000, warmBroker, 0, warmUp); err != nil {
-		return fmt.Errorf("warm the broker: %w", err)
-	}
-	for _, rate := range rates {
-		for range o.Runs {
-			for _, p := range list {
-				warm, idle := warmUpJVM, o.Idle
-				if p.name == walrelay.name || p.polls {
-					warm = warmUp
+// latencies lets relays take turns at each rate. The slowest rate has the idle phase.
+func latencies(list ...program) func(context.Context, *stage, Options, *Section) error {
+	return func(ctx context.Context, s *stage, o Options, section *Section) error {
+		if _, err := s.latency(ctx, walrelay, 1000, warmBroker, 0, warmUp); err != nil {
+			return fmt.Errorf("warm the broker: %w", err)
+		}
+		for _, rate := range rates {
+			for range o.Runs {
+				for _, p := range list {
+					if !o.takesPart(p) {
+						continue
+					}
+					if err := s.latencyAt(ctx, o, rate, p, section); err != nil {
+						return err
+					}
 				}
-				if rate != rates[0] {
-					idle = 0
-				}
-				name := number(float64(rate)) + "/s"
-				f, err := s.undisturbed(name, p.name, latencyColumns, func() (figures, error) {
-					return s.latency(ctx, p, rate, warm, idle, o.Load)
-				})
-				if err != nil {
-					return err
-				}
-				section.add(name, p.name, f)
 			}
 		}
+		return nil
 	}
+}
+
+func (s *stage) latencyAt(ctx context.Context, o Options, rate int, p program, section *Section) error {
+	warm, idle := warmUpJVM, o.Idle
+	if p.name == walrelay.name || p.polls {
+		warm = warmUp
+	}
+	if rate != rates[0] {
+		idle = 0
+	}
+	name := number(float64(rate)) + "/s"
+	f, err := s.undisturbed(name, p.name, latencyColumns, func() (figures, error) {
+		return s.latency(ctx, p, rate, warm, idle, o.Load)
+	})
+	if err != nil {
+		return err
+	}
+	section.add(name, p.name, f)
 	return nil
 }

@@ -42,12 +42,15 @@ type column struct{ title, figure, against string }
 
 // parts in the order of the report.
 var parts = []part{
-	{"drains", "Backlog drain by rows in a transaction", drainColumns, drains(rowsInTransaction, comparators)},
+	{"drains", "Backlog drain by rows in a transaction", drainColumns, drains(rowsInTransaction, nil)},
+	{"relays-100", "Backlog drain beside other relays, 100 rows in a transaction", drainColumns, drains(hundred, comparators)},
+	{"relays-1", "Backlog drain beside other relays, 1 row in a transaction", drainColumns, drains(single, comparators)},
 	{"payloads", "Backlog drain by payload", drainColumns, drains(payloads, nil)},
 	{"topics", "Backlog drain by number of topics", drainColumns, drains(manyTopics, nil)},
 	{"compression", "Backlog drain by compression of batches", drainColumns, drains(compressions, nil)},
 	{"sources", "Backlog drain by source: one table, ten tables, messages", drainColumns, drains(sources, nil)},
-	{"latency", "COMMIT to consumer, open loop of single-row transactions", latencyColumns, latencies},
+	{"latency", "COMMIT to consumer, open loop of single-row transactions", latencyColumns, latencies(walrelay)},
+	{"relays-latency", "The same of other relays", latencyColumns, latencies(comparators...)},
 	{"start", "Start", startColumns, starts},
 	{"backlog", "CPU of an event by size of table and of backlog", drainColumns, drains(sizes, nil)},
 	{"transaction", "One large transaction", drainColumns, drains(oneTransaction, nil)},
