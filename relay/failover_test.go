@@ -225,3 +225,148 @@ func TestFailoverLosesTheTail(t *testing.T) {
 
 // lost is how many transactions a failover loses.
 const lost = 5
+
+// A slot that does not go along is missing after the promotion. That is a gap: the relay stops with the remedy, and the
+// remedy restores what was committed and not published.
+func TestFailoverWithoutTheSlot(t *testing.T) {
+	t.Parallel()
+	for _, version := range pgtest.Versions() {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t, version, nil, outboxSQL)
+			var gate gate
+			r := p.start(gate.before(p.following()))
+			r.state(Streaming)
+			p.insert(10)
+			p.delivered()
+			p.caughtUp(r)
+			gate.closed.Store(true)
+			p.exec("select pg_terminate_backend(active_pid, 20000) from pg_replication_slots where active_pid is not null and slot_type = 'logical'")
+			p.insert(15) // committed, and not in Kafka yet
+			if err := p.standby.AwaitReplayed(t.Context(), p.primary); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.primary.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			gate.closed.Store(false)
+			eventually(t, "the relay waits for a primary", func() bool { return strings.Contains(r.said(), "standby") })
+			p.promote()
+			p.insert(5)
+			err := <-r.done
+			r.done <- err
+			if err == nil || !strings.Contains(err.Error(), "does not exist any more") || !strings.Contains(err.Error(), "walrelay repair") {
+				t.Fatalf("got %v", err)
+			}
+			p.repaired(Repaired, 20)
+			if row := p.loadRow(); row.Timeline != 2 {
+				t.Errorf("row %+v", row)
+			}
+			p.start(p.following()).state(Streaming)
+			p.insert(5)
+			p.once()
+		})
+	}
+}
+
+// A relay that comes before the promotion waits for it, with a reason, and calls nothing a gap; with one address as with two.
+func TestStandbyIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "18", synchronized, outboxSQL)
+	r := p.start(p.following())
+	r.state(Streaming)
+	p.synced(func() { p.insert(1) })
+	p.delivered()
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	p.insert(5)
+	if err := p.primary.Stop(t.Context(), "fast"); err != nil {
+		t.Fatal(err)
+	}
+	alone := p.config()
+	alone.Postgres.URL = p.standby.URL("postgres")
+	for _, cfg := range []Config{alone, p.following()} {
+		r = p.start(cfg)
+		eventually(t, "it waits", func() bool { return strings.Contains(r.Status().Reason, "standby") })
+		if status := r.Status(); status.State != Starting || status.Ready || !status.Live {
+			t.Errorf("status %+v", status)
+		}
+		if cfg.Postgres.URL == p.both {
+			break
+		}
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.promote()
+	p.insert(5)
+	p.delivered()
+	if strings.Contains(r.said(), "repair") {
+		t.Errorf("a failover was taken for a gap:\n%s", r.said())
+	}
+}
+
+// Where the first of two addresses leads to a standby, the relay goes on to the other one.
+func TestSecondAddressIsThePrimary(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "18", nil, outboxSQL)
+	cfg := p.config()
+	cfg.Postgres.URL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d,127.0.0.1:%d/postgres?sslmode=disable", p.standby.Port(), p.primary.Port())
+	p.start(cfg).state(Streaming)
+	p.insert(1)
+	p.delivered()
+}
+
+// Two databases have the same ids, and their events share a topic. After an unclean stop of both, each event is there once.
+func TestTwoDatabasesShareATopic(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Shared(t, "")
+	one, two := newWorld(t, s), newWorld(t, s)
+	two.brokers = one.brokers
+	once := func(w *world) *running { // its producer is known then
+		r := w.start(w.config())
+		r.state(Streaming)
+		w.insert(1)
+		w.caughtUp(r)
+		return r
+	}
+	for _, w := range []*world{one, two} {
+		if err := once(w).end(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		for _, w := range []*world{one, two} {
+			r := w.start(w.config())
+			r.state(Streaming)
+			lock, err := w.db.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := lock.Exec(t.Context(), "select from walrelay.checkpoint for update"); err != nil {
+				t.Fatal(err)
+			}
+			w.insertOn(w.url, 50)
+			want := one.next + two.next
+			eventually(t, "the events of both", func() bool { return len(w.records()) >= want })
+			if err := r.end(); err != nil { // unclean: the row cannot be saved
+				t.Fatal(err)
+			}
+			if err := lock.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, w := range []*world{one, two} {
+		if r := once(w); strings.Contains(r.said(), "lost") {
+			t.Errorf("the events of the other database are nothing to this one:\n%s", r.said())
+		}
+	}
+	for id := range one.next {
+		found := one.identities(id)
+		if len(found) != 2 || found[0][:8] == found[1][:8] {
+			t.Errorf("event %d: %v, want one of each database", id, found)
+		}
+	}
+}

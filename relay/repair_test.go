@@ -156,32 +156,6 @@ func TestRepairAfterAnInvalidatedSlot(t *testing.T) {
 	w.once()
 }
 
-// The standby has the rows and the row in walrelay.checkpoint, and not the slot.
-func TestRepairAfterAFailoverWithoutTheSlot(t *testing.T) {
-	pgtest.EachVersion(t, func(t *testing.T, shared *pgtest.Server) {
-		t.Parallel()
-		primary := pgtest.Start(t, pgtest.Options{Version: shared.Version()})
-		w := published(t, primary)
-		w.insert(15) // committed, and not in Kafka yet
-		standby := promoted(t, primary, false)
-		w.moveTo(strings.Replace(w.url, fmt.Sprint(primary.Port()), fmt.Sprint(standby.Port()), 1))
-		w.insert(5)
-		r := w.start(w.config())
-		err := <-r.done
-		r.done <- err
-		if err == nil || !strings.Contains(err.Error(), "walrelay repair") {
-			t.Fatalf("got %v", err)
-		}
-		w.repaired(Repaired, 20)
-		if row := w.loadRow(); row.Timeline != 2 {
-			t.Errorf("row %+v", row)
-		}
-		w.start(w.config()).state(Streaming)
-		w.insert(5)
-		w.once()
-	})
-}
-
 // promoted ends a server and starts a copy of it, which was its standby, as a primary on the next timeline. A standby has
 // none of its slots, unless they were synchronised.
 func promoted(t *testing.T, primary *pgtest.Server, slots bool) *pgtest.Server {

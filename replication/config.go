@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,6 +112,13 @@ func (c *Config) parse() (*pgconn.Config, error) {
 }
 
 func (c *Config) adapt(config *pgconn.Config) error {
+	// With several hosts the first that answers is not good enough: after a switchover it is the old primary.
+	several := slices.ContainsFunc(config.Fallbacks, func(f *pgconn.FallbackConfig) bool {
+		return f.Host != config.Host || f.Port != config.Port
+	})
+	if several && config.ValidateConnect == nil {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary
+	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = 10 * time.Second
 	}
