@@ -132,6 +132,7 @@ func (f *flow) attach(source Source) {
 	f.routes.forget()
 	f.resume.reconnected()
 	f.nextStatus = time.Time{}
+	f.progress.serverStops.Store(false)
 }
 
 // detach says that the connection is gone; nobody is told anything until the next one.

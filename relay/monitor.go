@@ -23,7 +23,12 @@ func (r *Relay) monitor(ctx context.Context) error {
 	var conn *pgx.Conn
 	var looked time.Time
 	for {
+		had := conn != nil && !conn.IsClosed()
 		err := r.attend(ctx, &conn, &looked)
+		if had && conn != nil && conn.IsClosed() { // whether the server takes another connection tells more
+			err = r.attend(ctx, &conn, &looked)
+		}
+		r.progress.serverStops.Store(replication.RefusesConnections(err))
 		var stop *StopError
 		if errors.As(err, &stop) {
 			closeConn(conn)

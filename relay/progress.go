@@ -57,6 +57,8 @@ type progress struct {
 	held          atomic.Bool   // written by the reader: it waits for something, and has set state and reason itself
 	saveFailing   atomic.Int64  // written by the saver: unix nanoseconds since when the row cannot be written; 0: it can
 
+	serverStops atomic.Bool // written by the monitor: Postgres takes no connection any more; cleared by the reader
+
 	restartNeeded      atomic.Bool // set by the caller of Run
 	publicationChanged atomic.Bool // written by the saver and the reader: see errChanged
 

@@ -180,24 +180,43 @@ func (r *Relay) unprovable(doubt string, err error) error {
 	return &StopError{Code: fault.Unproven, Reason: doubt + "; whether events are missing cannot be looked up", Remedy: "or, with a role that may: walrelay repair", Err: err}
 }
 
-// meanwhile does something that takes long in a goroutine, while this one tells Postgres that we live.
+// meanwhile does something that takes long in a goroutine, while this one tells Postgres that we live, and lets it go when
+// it shuts down: nobody reads the stream.
 func (r *Relay) meanwhile(ctx context.Context, stream *replication.Stream, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- f(ctx) }()
-	ticker := time.NewTicker(r.cfg.Postgres.StatusInterval())
+	ticker := time.NewTicker(min(r.cfg.Postgres.StatusInterval(), ordersInterval))
 	defer ticker.Stop()
 	for {
 		select {
 		case err := <-done:
 			return err
 		case <-ticker.C:
-			if err := stream.SendStatus(0, false); err != nil {
+			err := stream.SendStatus(0, false)
+			if err == nil {
+				err = r.serves(ctx)
+			}
+			if err != nil {
 				cancel()
 				<-done
 				return err
 			}
 		}
 	}
+}
+
+// serves tells whether the server takes connections. Where none can be had for another reason, the stream will tell.
+func (r *Relay) serves(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, err := r.connectSQL(ctx)
+	switch {
+	case err == nil:
+		closeConn(conn)
+	case replication.RefusesConnections(err):
+		return errShuttingDown
+	}
+	return nil
 }

@@ -6,10 +6,14 @@ import (
 )
 
 // wait pauses reading until the producer says that something has changed, or until a status is due. Postgres
-// keeps the log meanwhile, and the connection lives because we go on talking.
+// keeps the log meanwhile, and the connection lives because we go on talking. A server that shuts down would wait for us
+// until we have read everything, so it is let go; what it asks for (see storm) is not seen here.
 func (f *flow) wait(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return errStopped
+	}
+	if f.source != nil && f.progress.serverStops.Load() {
+		return errShuttingDown
 	}
 	if err := f.turn(); err != nil {
 		return err

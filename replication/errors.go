@@ -65,7 +65,15 @@ const (
 	codeInvalidCatalog      = "3D000"
 	codeFeatureNotSupported = "0A000"
 	codeSyntax              = "42601"
+	codeCannotConnectNow    = "57P03"
 )
+
+// RefusesConnections tells whether err is a server's that starts, recovers or shuts down. Of a server that streams it means
+// that it shuts down.
+func RefusesConnections(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == codeCannotConnectNow
+}
 
 // Classify tells what err means. Whatever is not known to need a person counts as Unreachable: the WAL is
 // kept by the slot, so that waiting loses nothing.

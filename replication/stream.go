@@ -259,11 +259,11 @@ func (s *Stream) Close(patience time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if !ok && time.Now().After(deadline) {
-			return nil
-		}
 		if ok && m.kind == 'Z' { // ReadyForQuery
 			return s.write([]byte{'X', 0, 0, 0, 4})
+		}
+		if time.Now().After(deadline) { // also in the middle of a transaction, which the server sends to its end
+			return nil
 		}
 	}
 }
