@@ -310,30 +310,6 @@ func TestRelayReconnectsInsideATransaction(t *testing.T) {
 	w.delivered()
 }
 
-func TestRelayWaitsForKafka(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, pgtest.Shared(t, ""))
-	cfg := w.config()
-	cfg.Kafka.Brokers = []string{"127.0.0.1:1"}
-	cfg.Postgres.WALSenderTimeout = time.Second // of the session: without statuses the server would end it
-	r := w.start(cfg)
-	r.state(Streaming)
-	w.insert(5)
-	eventually(t, "the reason shows", func() bool { return strings.Contains(r.Status().Reason, "unreachable") })
-	connected := r.metrics
-	pause(t.Context(), 3*time.Second) // three times the timeout
-	if status := r.Status(); status.State != Streaming || status.Ready {
-		t.Errorf("status %+v, want streaming and not ready", status)
-	}
-	if n := testutil.ToFloat64(connected.reconnects); n != 0 {
-		t.Errorf("%v reconnects while Kafka was away", n)
-	}
-	slot := w.slotPosition() // read first: both move on
-	if _, saved := w.row(); slot > saved {
-		t.Error("confirmed without an acknowledgement")
-	}
-}
-
 func TestStandbyTakesOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pgtest.Shared(t, ""))
