@@ -95,6 +95,10 @@ func TestToken(t *testing.T) {
 			t.Errorf("%s with %q: %d %q", c.path, c.header, response.StatusCode, body)
 		}
 	}
+	same := Config{Token: func() (string, error) { return token, nil }}
+	if response, err := same.Ask(t.Context(), url+"/status"); err != nil || response.Body.Close() != nil || response.StatusCode != http.StatusOK {
+		t.Errorf("asked with the same configuration: %v", err)
+	}
 	mu.Lock()
 	current = "another token"
 	mu.Unlock()
@@ -251,6 +255,14 @@ func TestTLS(t *testing.T) {
 	}
 	if _, err := fetch(second, tls.VersionTLS11); err == nil {
 		t.Error("TLS 1.1 is accepted")
+	}
+	if response, err := cfg.Ask(t.Context(), url+"/healthz"); err != nil || response.Body.Close() != nil || response.StatusCode != http.StatusOK {
+		t.Errorf("asked with the same configuration, whose certificate is not for 127.0.0.1: %v", err)
+	}
+	other := Config{CertFile: filepath.Join(t.TempDir(), "cert.pem"), KeyFile: filepath.Join(t.TempDir(), "key.pem")}
+	pair(t, 3, other.CertFile, other.KeyFile)
+	if _, err := other.Ask(t.Context(), url+"/healthz"); err == nil || !strings.Contains(err.Error(), "x509") {
+		t.Errorf("asked with another certificate: %v", err)
 	}
 	response, body := ask(t, http.DefaultClient, http.MethodGet, "http"+strings.TrimPrefix(url, "https")+"/healthz")
 	if response.StatusCode != http.StatusBadRequest {

@@ -65,7 +65,7 @@ func TestNoSecretIsShown(t *testing.T) {
 			t.Parallel()
 			environ = append(environ, "WALRELAY_POSTGRES_SLOT="+strings.ReplaceAll(name, " ", "_")) // one each, so that none stands by
 			all := ""
-			for _, command := range []string{"config print", "config check", "init --sql", "slot list", "verify", "pause", "version --json"} {
+			for _, command := range []string{"config print", "config check", "init --sql", "slot list", "status", "doctor --json", "verify", "pause", "version --json"} {
 				ran := walrelay(t, environ, strings.Fields(command)...)
 				all += command + ":\n" + ran.out + ran.err
 			}

@@ -74,19 +74,23 @@ func (p *program) status(cmd *cobra.Command, flags statusFlags) error {
 		return err
 	}
 	if flags.url == "" {
-		flags.url = "http://" + reachable(c.HTTP.Listen)
+		scheme := "http://"
+		if c.HTTP.CertFile != "" {
+			scheme = "https://"
+		}
+		flags.url = scheme + reachable(c.HTTP.Listen)
 	}
 	ctx, stop := p.untilSignal(cmd.Context(), nil)
 	defer stop()
-	return p.showStatus(ctx, settings, flags)
+	return p.showStatus(ctx, c.Admin(), settings, flags)
 }
 
 // showStatus shows it once, or again and again.
-func (p *program) showStatus(ctx context.Context, settings relay.Config, flags statusFlags) error {
+func (p *program) showStatus(ctx context.Context, pages admin.Config, settings relay.Config, flags statusFlags) error {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
 	for {
-		s := lookAt(ctx, settings, flags.url)
+		s := lookAt(ctx, pages, settings, flags.url)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -127,10 +131,10 @@ func reachable(listen string) string {
 	return listen
 }
 
-func lookAt(ctx context.Context, settings relay.Config, url string) standing {
+func lookAt(ctx context.Context, pages admin.Config, settings relay.Config, url string) standing {
 	s := standing{Address: url}
 	var err error
-	if s.Relay, err = askRelay(ctx, url); err == nil {
+	if s.Relay, err = askRelay(ctx, pages, url); err == nil {
 		s.Slot = s.Relay.Slot
 		if s.Relay.Server != nil {
 			return s
@@ -147,15 +151,10 @@ func lookAt(ctx context.Context, settings relay.Config, url string) standing {
 // answerTimeout is how long either side may take.
 const answerTimeout = 5 * time.Second
 
-func askRelay(ctx context.Context, url string) (*relay.Status, error) {
+func askRelay(ctx context.Context, pages admin.Config, url string) (*relay.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/status", nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Close = true // one question
-	response, err := http.DefaultClient.Do(request)
+	response, err := pages.Ask(ctx, url+"/status")
 	if err != nil {
 		return nil, err
 	}
