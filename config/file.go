@@ -126,6 +126,10 @@ func (f *file) merge(node *yaml.Node, v reflect.Value, path string) {
 }
 
 func (f *file) field(key, value *yaml.Node, v reflect.Value, path string) {
+	if key = resolve(key); key.Kind != yaml.ScalarNode || key.Value == "" {
+		f.wrong(key, orFile(path), "want a word as key")
+		return
+	}
 	for _, s := range fields(v) {
 		if s.key != key.Value {
 			continue
