@@ -19,7 +19,7 @@ UNIT   := go list ./... | grep -vE '/(relay|kafka|checkpoint|replication|e2e|int
 .PHONY: help build test test-unit test-race lint fuzz e2e takeover chaos house bench-quick examples bench bench-go demo clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## bin/walrelay, one static binary
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/walrelay ./cmd/walrelay
@@ -77,6 +77,29 @@ bench-go: ## Go benchmarks of the packages
 
 demo: ## orders through a real Postgres and an in-process Kafka, until Ctrl-C
 	go run ./demo
+
+completions: build ## bin/completions, for bash, zsh and fish
+	@mkdir -p bin/completions
+	@for shell in bash zsh fish; do bin/walrelay completion $$shell >bin/completions/walrelay.$$shell; done
+
+notices: ## bin/NOTICES, the licences of what is linked into the binary
+	@mkdir -p bin
+	@tools/notices >bin/NOTICES
+
+sbom: build ## bin/walrelay.cdx.json, what the binary is made of
+	go -C tools build -o ../bin/ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+	bin/cyclonedx-gomod bin -json -output bin/walrelay.cdx.json bin/walrelay
+
+vulnerabilities: ## known ones in what the binary calls; needs the network
+	go -C tools build -o ../bin/ golang.org/x/vuln/cmd/govulncheck
+	bin/govulncheck ./...
+
+reproducible: ## the last commit built twice, from two folders, gives the same binary
+	@tools/reproducible
+
+platforms: ## compiles for every system that is released, tests too
+	@for os in linux darwin; do for arch in amd64 arm64; do \
+		echo $$os/$$arch; GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go vet ./...; done; done
 
 clean: ## what the targets above built
 	rm -rf bin

@@ -47,6 +47,44 @@ func TestCodeBase(t *testing.T) {
 	})
 }
 
+// Every module that is linked into the binary or that tests use has a licence that lets us hand it on, and every direct one
+// has its reason.
+func TestDependencies(t *testing.T) {
+	var modules []Module
+	linked := goList(t, "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./cmd/walrelay")
+	format := "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}"
+	lines := strings.FieldsFunc(goListText(t, "-deps", "-test", "-f", format, "./..."), func(r rune) bool { return r == '\n' })
+	slices.Sort(lines)
+	for _, line := range slices.Compact(lines) {
+		words := strings.SplitN(line, " ", 3)
+		m := Module{Path: words[0], Version: words[1], Dir: words[2], Linked: slices.Contains(linked, words[0]), Licences: map[string]string{}}
+		entries, err := os.ReadDir(m.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			if entry.Type().IsRegular() && IsLicence(entry.Name()) {
+				m.Licences[entry.Name()] = read(t, filepath.Join(m.Dir, entry.Name()))
+			}
+		}
+		modules = append(modules, m)
+	}
+	if len(modules) < 30 {
+		t.Errorf("%d modules were looked at", len(modules))
+	}
+	report(t, Licences(modules))
+	report(t, Dependencies(read(t, root+"/go.mod"), read(t, root+"/docs/dependencies.md")))
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
 func report(t *testing.T, found []Violation) {
 	t.Helper()
 	slices.SortFunc(found, func(a, b Violation) int { return cmp.Compare(a.String(), b.String()) })
@@ -93,6 +131,11 @@ func walked(t *testing.T) []string {
 
 func goList(t *testing.T, args ...string) []string {
 	t.Helper()
+	return strings.Fields(goListText(t, args...))
+}
+
+func goListText(t *testing.T, args ...string) string {
+	t.Helper()
 	cmd := exec.Command("go", append([]string{"list"}, args...)...)
 	cmd.Dir = root
 	var complaint strings.Builder
@@ -101,5 +144,5 @@ func goList(t *testing.T, args ...string) []string {
 	if err != nil {
 		t.Fatalf("go list %s: %v\n%s", strings.Join(args, " "), err, complaint.String())
 	}
-	return strings.Fields(string(out))
+	return string(out)
 }

@@ -11,6 +11,35 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+func TestLicences(t *testing.T) {
+	const mit, gpl = "Permission is hereby granted, free of charge, to any person\n obtaining a copy", "GNU GENERAL PUBLIC LICENSE"
+	const mpl, bsd = "Mozilla Public License Version 2.0, not the GNU Affero General Public License", "Redistributions in binary form must reproduce\nthe above copyright notice"
+	for text, want := range map[string]string{mit: "MIT", gpl: "GPL", mpl: "MPL-2.0", bsd: "BSD-2-Clause", bsd + " may be used to endorse or promote products derived": "BSD-3-Clause", "mine": ""} {
+		if got := Licence(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+	found := Licences([]Module{
+		{Path: "a", Linked: true, Licences: map[string]string{"LICENSE": mit}}, {Path: "b", Linked: true, Licences: map[string]string{"LICENSE": mpl}},
+		{Path: "c", Licences: map[string]string{"LICENSE": mpl}}, {Path: "d", Licences: map[string]string{"LICENSE": gpl}}, {Path: "e"},
+	})
+	var where []string
+	for _, v := range found {
+		where = append(where, strings.TrimSpace(v.Where))
+	}
+	if diff := cmp.Diff([]string{"b", "d", "e"}, where); diff != "" {
+		t.Errorf("refused (-want +got):\n%s", diff)
+	}
+	if !IsLicence("x/LICENCE.md") || IsLicence("x/main.go") {
+		t.Error("licence files are not known by their names")
+	}
+	missing := Dependencies("require a.b/c v1\nrequire (\n\td.e/f v1\n\tg.h/i v1 // indirect\n\td.e/f/sub v2\n)\n",
+		"| `d.e/f`, `sub` | a reason of some length |\n| `x.y/z` | a reason of some length |\n")
+	if len(missing) != 2 || !strings.Contains(missing[0].What, "a.b/c") || !strings.Contains(missing[1].What, "x.y/z") {
+		t.Errorf("%v", missing)
+	}
+}
+
 // cases are, for each rule, code that breaks it beside code that does not, and what the rule says of it.
 var cases = []struct {
 	name  string
