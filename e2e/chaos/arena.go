@@ -165,7 +165,8 @@ func (a *arena) caughtUp(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() != nil || a.stood() < recovery/4 {
+		// The deadline may be noticed before the standstill is.
+		if pauseErr := pause(ctx, time.Second); pauseErr != nil || a.stood() < recovery/4 {
 			break
 		}
 	}
