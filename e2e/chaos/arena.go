@@ -74,7 +74,7 @@ func (a *arena) enter(ctx context.Context, g ground) error {
 	if a.relay, err = a.launch(); err != nil {
 		return err
 	}
-	limit, cancel := context.WithTimeout(ctx, recovery)
+	limit, cancel := a.within(ctx, recovery)
 	defer cancel()
 	return a.relay.AwaitLine(limit, `"relay is streaming"`) // the slot must be there before the first row
 }
@@ -142,41 +142,33 @@ func (a *arena) launch() (*relaytest.Process, error) {
 	return r, nil
 }
 
-// caughtUp waits until what is in the log now is acknowledged. Time in which the machine stood still does not count.
+// caughtUp waits until what is in the log now is acknowledged.
 func (a *arena) caughtUp(ctx context.Context) error {
+	ctx, cancel := a.within(ctx, recovery)
+	defer cancel()
 	end, err := a.logEnd(ctx)
 	if err != nil {
 		return err
 	}
-	for range 3 {
-		limit, cancel := context.WithTimeout(ctx, recovery)
-		err = relaytest.Await(limit, func() error {
-			s, err := a.relay.Status(limit)
-			if err != nil {
-				return err
-			}
-			confirmed, err := lsn.ParseEnd(s.Confirmed)
-			if err == nil && confirmed < end {
-				err = fmt.Errorf("at %v of %v, %d in flight, %s %s", confirmed, end, s.InFlight, s.State, s.Reason)
-			}
+	err = relaytest.Await(ctx, func() error {
+		s, err := a.relay.Status(ctx)
+		if err != nil {
 			return err
-		}, a.relay)
-		cancel()
-		if err == nil {
-			return nil
 		}
-		// The deadline may be noticed before the standstill is.
-		if pauseErr := pause(ctx, time.Second); pauseErr != nil || a.stood() < recovery/4 {
-			break
+		confirmed, err := lsn.ParseEnd(s.Confirmed)
+		if err == nil && confirmed < end {
+			err = fmt.Errorf("at %v of %v, %d in flight, %s %s", confirmed, end, s.InFlight, s.State, s.Reason)
 		}
+		return err
+	}, a.relay)
+	if err != nil {
+		return fmt.Errorf("the relay does not catch up: %w", err)
 	}
-	return fmt.Errorf("the relay does not catch up: %w", err)
+	return nil
 }
 
 // logEnd is the end of the server's log.
 func (a *arena) logEnd(ctx context.Context) (lsn.End, error) {
-	ctx, cancel := context.WithTimeout(ctx, recovery)
-	defer cancel()
 	conn, err := pgx.Connect(ctx, a.postgres.URL(database))
 	if err != nil {
 		return 0, err

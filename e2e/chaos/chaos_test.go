@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -114,5 +116,23 @@ func TestResults(t *testing.T) {
 	}
 	if r.entries[0].Postgres != grounds[1].Postgres {
 		t.Errorf("the servers of a round are %+v", r.entries[0].ground)
+	}
+}
+
+// Time in which the machine stood still is no reason to lose patience.
+func TestStandstill(t *testing.T) {
+	t.Parallel()
+	var s standstill
+	ctx, cancel := s.within(t.Context(), 10*time.Second)
+	defer cancel()
+	for range 9 {
+		s.passed(time.Hour)
+	}
+	if ctx.Err() != nil || s.take() != time.Hour-tick {
+		t.Errorf("after nine standstills: %v, noticed %v", ctx.Err(), s.take())
+	}
+	s.passed(time.Second)
+	if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		t.Errorf("after ten seconds: %v", context.Cause(ctx))
 	}
 }

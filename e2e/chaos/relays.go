@@ -36,7 +36,7 @@ func (a *arena) takeOver(ctx context.Context, since time.Time) error {
 	if !a.alone || !a.published {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, recovery)
+	ctx, cancel := a.within(ctx, recovery)
 	defer cancel()
 	if err := relaytest.Await(ctx, func() error { return a.relay.HasPublished(ctx) }, a.relay); err != nil {
 		return fmt.Errorf("wait until the next relay publishes: %w", err)
@@ -77,7 +77,7 @@ func (a *arena) startStandby(ctx context.Context) (*relaytest.Process, error) {
 	if a.alone {
 		limit = recovery
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := a.within(ctx, limit)
 	defer cancel()
 	err = relaytest.Await(ctx, func() error {
 		if s, err := standby.Status(ctx); err != nil || s.State != relay.Standby {
@@ -125,7 +125,7 @@ func freezeRelay(ctx context.Context, a *arena, s strike) error {
 	if a.alone {
 		patience = recovery
 	}
-	limit, cancel := context.WithTimeout(ctx, patience)
+	limit, cancel := a.within(ctx, patience)
 	defer cancel()
 	err = relaytest.Await(limit, func() error { return standby.HasPublished(limit) }, standby)
 	if err != nil && (a.alone || ctx.Err() != nil) {
@@ -155,7 +155,7 @@ func stopRelay(ctx context.Context, a *arena, _ strike) error {
 	if err := a.relay.Ended(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, recovery)
+	ctx, cancel := a.within(ctx, recovery)
 	defer cancel()
 	if err := a.relay.Stop(ctx, syscall.SIGTERM); err != nil {
 		return err

@@ -75,17 +75,17 @@ func (r *round) run(ctx context.Context) error {
 func (r *round) fight(ctx context.Context, a *arena) error {
 	planned := r.Cycles
 	r.Cycles, r.Faults = 0, map[string]int{}
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { a.look(watching) })
+	defer watch.Wait()
+	defer stop()
 	if err := a.enter(ctx, r.ground); err != nil {
 		return err
 	}
 	load := workload.Start(ctx, a.postgres.URL(database),
 		workload.Options{Seed: r.Seed, Writers: 4, Pause: 30 * time.Millisecond, Mix: workload.Everything})
 	defer func() { _ = load.Finish() }() // finished already, unless something has failed
-	watching, stop := context.WithCancel(ctx)
-	var watch sync.WaitGroup
-	watch.Go(func() { a.look(watching) })
-	defer watch.Wait()
-	defer stop()
 	rng := rand.New(rand.NewPCG(r.Seed, math.MaxUint64))
 	for r.Cycles < planned {
 		strikes := plan(rng, r.Brokers)
@@ -114,7 +114,7 @@ func (r *round) fight(ctx context.Context, a *arena) error {
 		return err
 	}
 	a.alone = true
-	limit, cancel := context.WithTimeout(ctx, recovery)
+	limit, cancel := a.within(ctx, recovery)
 	defer cancel()
 	if err := a.relay.Stop(limit, syscall.SIGTERM); err != nil {
 		return err

@@ -27,7 +27,7 @@ func restartImmediate(ctx context.Context, a *arena, s strike) error {
 
 // restartPostgres fails when the relay holds the shutdown up.
 func (a *arena) restartPostgres(ctx context.Context, s strike, mode string) error {
-	limit, cancel := context.WithTimeout(ctx, 30*time.Second)
+	limit, cancel := a.within(ctx, 30*time.Second)
 	defer cancel()
 	if err := a.postgres.Stop(limit, mode); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (a *arena) backPostgres(ctx context.Context, s strike) error {
 	if err := pause(ctx, s.lasts); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, recovery)
+	ctx, cancel := a.within(ctx, recovery)
 	defer cancel()
 	return a.postgres.Start(ctx)
 }
@@ -65,7 +65,7 @@ func killBrokers(ctx context.Context, a *arena, s strike) error {
 // restartBrokers stops brokers in order, or kills those that take long, such as the last that could take over.
 func restartBrokers(ctx context.Context, a *arena, s strike) error {
 	err := s.each(func(id int32) error {
-		limit, cancel := context.WithTimeout(ctx, 3*time.Second)
+		limit, cancel := a.within(ctx, 3*time.Second)
 		defer cancel()
 		if a.kafka.StopNode(limit, id) == nil {
 			return nil
@@ -82,7 +82,7 @@ func (a *arena) backBrokers(ctx context.Context, s strike) error {
 	if err := pause(ctx, s.lasts); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, recovery)
+	ctx, cancel := a.within(ctx, recovery)
 	defer cancel()
 	return s.each(func(id int32) error { return a.kafka.StartNode(ctx, id) })
 }

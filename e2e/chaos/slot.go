@@ -12,7 +12,7 @@ import (
 
 // endWalsender ends the server's side of the relay's stream. The server may be away.
 func (a *arena) endWalsender(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	ctx, cancel := a.within(ctx, 3*time.Second)
 	defer cancel()
 	conn, err := pgconn.Connect(ctx, a.postgres.URL(database))
 	if err != nil {
@@ -29,7 +29,7 @@ func endWalsender(ctx context.Context, a *arena, _ strike) error {
 
 // takeSlot reads the slot as another program, confirming nothing, while the relay has to wait.
 func takeSlot(ctx context.Context, a *arena, s strike) error {
-	limit, cancel := context.WithTimeout(ctx, 20*time.Second)
+	limit, cancel := a.within(ctx, 20*time.Second)
 	defer cancel()
 	url := fmt.Sprintf("%s&replication=database&application_name=chaos&wal_sender_timeout=%d",
 		a.postgres.URL(database), walSenderTimeout.Milliseconds())

@@ -140,7 +140,7 @@ func (w *writer) disconnect() {
 
 // settle makes sure at the end that nothing stays prepared.
 func (w *writer) settle(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, 10*patience)
 	defer cancel()
 	if err := w.connect(ctx); err != nil {
 		return fmt.Errorf("end what writer %d has prepared: %w", w.number, err)
