@@ -72,17 +72,17 @@ func (l *load) through(ctx context.Context, away time.Duration, f figures) error
 	const after = 15 * time.Second // the load goes on
 	count := int((away + after).Seconds() * float64(l.rate))
 	committed := make([]time.Time, count)
-	group, ctx := errgroup.WithContext(ctx)
+	group, writing := errgroup.WithContext(ctx) // which ends with them
 	start := time.Now()
 	for w := range l.writers() {
-		group.Go(func() error { return l.insert(ctx, w, start, committed) })
+		group.Go(func() error { return l.insert(writing, w, start, committed) })
 	}
 	err := s.withoutKafka(ctx, away)
 	if err == nil {
 		back := time.Now()
 		f[absence] = back.Sub(start).Seconds()
 		f[behind] = f[absence] * float64(l.rate)
-		err = l.level(ctx, start)
+		err = l.level(ctx, start, count)
 		f[catchUp] = time.Since(back).Seconds()
 	}
 	if err = errors.Join(err, group.Wait()); err != nil {
@@ -108,15 +108,15 @@ func (s *stage) withoutKafka(ctx context.Context, span time.Duration) error {
 	return nil
 }
 
-// level waits until less than half a second of the load is missing in Kafka.
-func (l *load) level(ctx context.Context, start time.Time) error {
+// level waits until less than half a second of the load, which has count rows in all, is missing in Kafka.
+func (l *load) level(ctx context.Context, start time.Time, count int) error {
 	t := l.stage.topics(workload{})
 	return poll(ctx, 50*time.Millisecond, func() (bool, error) {
 		have, err := t.length(ctx)
 		if err != nil { // its leaders come back one by one
 			return false, l.relay.alive()
 		}
-		due := float64(l.done) + time.Since(start).Seconds()*float64(l.rate)
-		return float64(have) > due-float64(l.rate)/2, l.relay.alive()
+		due := l.done + min(count, int(time.Since(start).Seconds()*float64(l.rate)))
+		return have > int64(due-l.rate/2), l.relay.alive()
 	})
 }
