@@ -65,6 +65,23 @@ func (s *stage) drain(ctx context.Context, d *dataset, p program) (result run, e
 	return result, t.verify(ctx, result.rows)
 }
 
+// warm keeps the broker busy, unmeasured, with requests of all sizes.
+func (s *stage) warm(ctx context.Context, during time.Duration) error {
+	if during == 0 {
+		return nil
+	}
+	d, err := s.load(ctx, workload{name: "warm up", rows: 100_000, perTx: 1})
+	if err != nil {
+		return err
+	}
+	for began := time.Now(); time.Since(began) < during; {
+		if _, err := s.drain(ctx, d, walrelay); err != nil {
+			return fmt.Errorf("warm the broker: %w", err)
+		}
+	}
+	return d.close(ctx)
+}
+
 // refill makes the table of the polling relay anew.
 func (s *stage) refill(ctx context.Context, d *dataset, rows int) error {
 	return execute(ctx, d.url(), fmt.Sprintf(`TRUNCATE outbox_polled; CALL place_polled(1, %d); ANALYZE outbox_polled; CHECKPOINT`, rows))

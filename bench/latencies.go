@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
 )
 
 var latencyColumns = []column{
@@ -16,9 +15,6 @@ var rates = []int{100, 1000, 10_000}
 // latencies lets relays take turns at each rate. The slowest rate has the idle phase.
 func latencies(list ...program) func(context.Context, *stage, Options, *Section) error {
 	return func(ctx context.Context, s *stage, o Options, section *Section) error {
-		if _, err := s.latency(ctx, walrelay, 1000, warmBroker, 0, warmUp); err != nil {
-			return fmt.Errorf("warm the broker: %w", err)
-		}
 		for _, rate := range rates {
 			for range o.Runs {
 				for _, p := range list {

@@ -12,9 +12,6 @@ import (
 const (
 	warmUp    = 3 * time.Second
 	warmUpJVM = 10 * time.Second
-	// warmBroker is the same for a broker that has just been started: it takes most of a core for about ten seconds, and
-	// brokers live for weeks.
-	warmBroker = 15 * time.Second
 	// settle is how long a relay may save what it has published before it counts as idle.
 	settle = 2 * time.Second
 )

@@ -23,6 +23,9 @@ type Options struct {
 	Scale float64
 	// Load is how long an open loop lasts, and Idle how long the idle relay is watched before it.
 	Load, Idle time.Duration
+	// Warm is how long the broker is kept busy first: one that has just been started compiles its code, for which it takes
+	// most of a core for about fifteen seconds, and brokers live for weeks.
+	Warm time.Duration
 	// Outage is how long Kafka is away.
 	Outage time.Duration
 	// Profile is a folder for what perf records of each drain; empty: none. Profiled figures are not to be published,
@@ -85,6 +88,9 @@ func Measure(ctx context.Context, o Options, r *Report, keep func() error, out i
 		return err
 	}
 	defer func() { err = end(err) }()
+	if err := s.warm(ctx, o.Warm); err != nil {
+		return err
+	}
 	for _, p := range parts {
 		if len(o.Parts) > 0 && !slices.Contains(o.Parts, p.name) {
 			continue

@@ -22,6 +22,8 @@ type QuickOptions struct {
 	Load time.Duration
 	// Idle is how long the idle relay is watched.
 	Idle time.Duration
+	// Warm is as in Options.
+	Warm time.Duration
 	// Profile is as in Options.
 	Profile string
 }
@@ -48,6 +50,9 @@ func Quick(ctx context.Context, o QuickOptions, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = end(err) }()
+	if err := s.warm(ctx, o.Warm); err != nil {
+		return err
+	}
 	s.spare = spareRuns
 	var result Result
 	section := &Section{}
@@ -61,7 +66,7 @@ func Quick(ctx context.Context, o QuickOptions, out io.Writer) (err error) {
 	}
 	result.drains(section)
 	s.say("\n" + part{columns: drainColumns}.table(section))
-	f, err := s.latency(ctx, walrelay, o.Rate, warmBroker, o.Idle, o.Load)
+	f, err := s.latency(ctx, walrelay, o.Rate, warmUp, o.Idle, o.Load)
 	if err != nil {
 		return fmt.Errorf("latency: %w", err)
 	}

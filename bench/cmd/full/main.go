@@ -26,6 +26,7 @@ func main() {
 	flag.Float64Var(&o.Scale, "scale", 1, "of the number of rows")
 	flag.DurationVar(&o.Load, "load", 20*time.Second, "how long an open loop lasts")
 	flag.DurationVar(&o.Idle, "idle", 20*time.Second, "how long the idle relay is watched")
+	flag.DurationVar(&o.Warm, "warm", 15*time.Second, "how long the broker is kept busy before anything is measured")
 	flag.DurationVar(&o.Outage, "outage", 5*time.Minute, "how long Kafka is away")
 	flag.StringVar(&o.Profile, "profile", "", "folder for perf's records of the drains; costs CPU itself")
 	flag.Parse()
