@@ -44,6 +44,8 @@ type Probes struct {
 	Status func() any
 	// Metrics are what /metrics shows.
 	Metrics prometheus.Gatherer
+	// Control is what may be changed by whoever has the token.
+	Control Control
 }
 
 // Listen opens the address, with TLS if there is a certificate, so that what is wrong is an error at start.
@@ -110,6 +112,7 @@ func handler(cfg Config, probes Probes) http.Handler {
 		_ = encoder.Encode(probes.Status()) // the client went away
 	}))
 	mux.HandleFunc("GET /metrics", g.reads(promhttp.HandlerFor(probes.Metrics, promhttp.HandlerOpts{}).ServeHTTP))
+	probes.Control.routes(mux, g)
 	return g.around(mux)
 }
 

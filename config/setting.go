@@ -157,3 +157,15 @@ func (s setting) shown() string {
 	}
 	return fmt.Sprint(s.value.Interface())
 }
+
+// Differences are the keys that have another value in other. A list of tables counts as one key.
+func (c Config) Differences(other Config) []string {
+	var keys []string
+	theirs := other.settings()
+	for i, s := range c.settings() {
+		if !reflect.DeepEqual(s.value.Interface(), theirs[i].value.Interface()) {
+			keys = append(keys, s.key)
+		}
+	}
+	return keys
+}

@@ -13,12 +13,21 @@ import (
 
 // newLogger writes lines for people to a terminal and JSON to everything else, unless told otherwise.
 func newLogger(c config.Log, to io.Writer, environ []string) *zap.Logger {
-	level, err := zapcore.ParseLevel(c.Level)
+	return loggerAt(levelOf(c), c.Format, to, environ)
+}
+
+// levelOf is the configured level, which can be changed while the program runs.
+func levelOf(c config.Log) zap.AtomicLevel {
+	level, err := zap.ParseAtomicLevel(c.Level)
 	if err != nil {
 		panic(err) // the configuration was checked
 	}
+	return level
+}
+
+func loggerAt(level zap.AtomicLevel, format string, to io.Writer, environ []string) *zap.Logger {
 	terminal := isTerminal(to)
-	encoder := encoderFor(c.Format, terminal, terminal && !noColor(environ))
+	encoder := encoderFor(format, terminal, terminal && !noColor(environ))
 	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(to)), level))
 }
 

@@ -13,7 +13,7 @@ var version string
 
 func main() {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	p := program{out: os.Stdout, err: os.Stderr, environ: os.Environ(), signals: signals, exit: os.Exit}
 	os.Exit(p.execute(context.Background(), os.Args[1:]))
 }

@@ -98,28 +98,33 @@ func (p *program) requestCommand(kind checkpoint.RequestKind, cmd *cobra.Command
 	return cmd
 }
 
-// request writes a request and waits for what becomes of it: a while, or for a drain as long as a relay is there.
+// request writes a request and says what became of it.
 func (p *program) request(ctx context.Context, conn *pgx.Conn, slot string, kind checkpoint.RequestKind, event, reason string) error {
+	outcome, err := ask(ctx, conn, slot, kind, event, reason)
+	if err == nil {
+		_, err = fmt.Fprintln(p.out, outcome)
+	}
+	return err
+}
+
+// ask writes a request and waits for what becomes of it: a while, or for a drain as long as a relay is there.
+func ask(ctx context.Context, conn *pgx.Conn, slot string, kind checkpoint.RequestKind, event, reason string) (outcome string, err error) {
 	id, err := checkpoint.Ask(ctx, conn, slot, kind, event, reason)
 	if err != nil {
-		return err
+		return "", err
 	}
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	deadline := time.Now().Add(outcomeWait)
 	for time.Now().Before(deadline) {
 		outcome, err := checkpoint.Outcome(ctx, conn, id)
-		if err != nil {
-			return err
-		}
-		if outcome != "" {
-			_, err = fmt.Fprintln(p.out, outcome)
-			return err
+		if err != nil || outcome != "" {
+			return outcome, err
 		}
 		if kind == checkpoint.Drain {
 			holder, err := replication.Holder(ctx, conn, slot)
 			if err != nil {
-				return err
+				return "", err
 			}
 			if holder != "" {
 				deadline = time.Now().Add(outcomeWait)
@@ -127,17 +132,16 @@ func (p *program) request(ctx context.Context, conn *pgx.Conn, slot string, kind
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return "", context.Cause(ctx)
 		case <-ticker.C:
 		}
 	}
 	if kind == checkpoint.Drain {
-		return &replication.SetupError{
+		return "", &replication.SetupError{
 			Code:    fault.NotDone,
 			Problem: fmt.Sprintf("asked (request %d), but no relay of slot %s runs, so that it is not drained", id, slot),
 			Remedy:  "start walrelay run, which drains first, and wait until its status says drained",
 		}
 	}
-	_, err = fmt.Fprintf(p.out, "asked (request %d); no relay of slot %s has done it yet\n", id, slot)
-	return err
+	return fmt.Sprintf("asked (request %d); no relay of slot %s has done it yet", id, slot), nil
 }

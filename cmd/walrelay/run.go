@@ -28,61 +28,82 @@ keeps the events. It ends by itself only when a person is needed. A second walre
 standby.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.load(cmd)
+			d, err := p.newDaemon(cmd)
 			if err != nil {
 				return err
 			}
-			return p.run(cmd.Context(), c)
+			return d.run(cmd.Context())
 		},
 	}
 }
 
-func (p *program) run(ctx context.Context, c config.Config) error {
-	settings, err := c.Relay()
-	if err != nil {
-		return err
-	}
-	settings.Postgres.Instance = strings.ToLower(rand.Text()[:8])
-	log := newLogger(c.Log, p.err, p.environ)
-
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	b := thisBuild()
-	registry.MustRegister(relay.BuildInfo(b.Version, b.Commit, b.Go))
-	r := relay.New(settings, log, registry)
-	ctx, stopListening := p.untilSignal(ctx, log)
-	defer stopListening()
-	return serve(ctx, c.Admin(), r, registry, log)
+// daemon is walrelay run.
+type daemon struct {
+	*program
+	cmd      *cobra.Command // to read the configuration again
+	config   config.Config  // as it was at the start
+	settings relay.Config
+	level    zap.AtomicLevel
+	log      *zap.Logger
+	registry *prometheus.Registry
+	relay    *relay.Relay
 }
 
-// serve relays, with the pages for probes and monitoring beside it; they stay until the relay has drained.
-func serve(ctx context.Context, pages admin.Config, r *relay.Relay, registry *prometheus.Registry, log *zap.Logger) error {
-	if pages.Listen == admin.Off {
-		return r.Run(ctx)
-	}
-	listener, err := admin.Listen(pages)
+func (p *program) newDaemon(cmd *cobra.Command) (*daemon, error) {
+	c, err := p.load(cmd)
 	if err != nil {
-		return listenError{err}
+		return nil, err
 	}
-	log.Info("serving health, metrics and status", zap.String("address", listener.Addr().String()))
+	settings, err := c.Relay()
+	if err != nil {
+		return nil, err
+	}
+	settings.Postgres.Instance = strings.ToLower(rand.Text()[:8])
+	d := &daemon{program: p, cmd: cmd, config: c, settings: settings, level: levelOf(c.Log), registry: prometheus.NewRegistry()}
+	d.log = loggerAt(d.level, c.Log.Format, p.err, p.environ)
+	b := thisBuild()
+	d.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		relay.BuildInfo(b.Version, b.Commit, b.Go))
+	d.relay = relay.New(settings, d.log, d.registry)
+	return d, nil
+}
+
+func (d *daemon) run(ctx context.Context) error {
+	ctx, stopListening := d.onSignals(ctx, d.log, d.reload)
+	defer stopListening()
+	return d.serve(ctx)
+}
+
+// serve relays, with the pages for people, probes and monitoring beside it; they stay until the relay has drained.
+func (d *daemon) serve(ctx context.Context) error {
 	group, work := errgroup.WithContext(ctx)
 	open, closePages := context.WithCancel(context.WithoutCancel(ctx))
-	group.Go(func() error { return admin.Serve(open, listener, pages, probes(r, registry)) })
+	if pages := d.config.Admin(); pages.Listen != admin.Off {
+		listener, err := admin.Listen(pages)
+		if err != nil {
+			closePages()
+			return listenError{err}
+		}
+		d.log.Info("serving health, metrics and status", zap.String("address", listener.Addr().String()))
+		group.Go(func() error { return admin.Serve(open, listener, pages, d.probes()) })
+	}
+	group.Go(func() error { return newSupervisor(d.environ, d.relay.Status).run(open, ctx) })
 	group.Go(func() error {
 		defer closePages()
-		return r.Run(work)
+		return d.relay.Run(work)
 	})
 	return group.Wait()
 }
 
-func probes(r *relay.Relay, registry *prometheus.Registry) admin.Probes {
+func (d *daemon) probes() admin.Probes {
 	return admin.Probes{
-		Live: func() bool { return r.Status().Live },
+		Live: func() bool { return d.relay.Status().Live },
 		Ready: func() (bool, string) {
-			status := r.Status()
+			status := d.relay.Status()
 			return status.Ready, status.Unready
 		},
-		Status:  func() any { return r.Status() },
-		Metrics: registry,
+		Status:  func() any { return d.relay.Status() },
+		Metrics: d.registry,
+		Control: admin.Control{Ask: d.ask, Level: d.setLevel},
 	}
 }

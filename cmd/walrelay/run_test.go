@@ -101,6 +101,11 @@ func get(t *testing.T, address, path string) (int, string) {
 		t.Fatal(err)
 	}
 	request.Close = true
+	return answer(t, request)
+}
+
+func answer(t *testing.T, request *http.Request) (int, string) {
+	t.Helper()
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)

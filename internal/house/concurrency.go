@@ -11,7 +11,7 @@ var goroutineLimits = map[string]int{
 	"inbox/consumer":          2, // a key's worth of work, forgetting
 	"kafka":                   5, // metadata, session, a lane for each broker, scan of tails, and the wait for the end
 	"relay":                   6, // beside the caller's: producer, monitor, checkpoint saver; proof; repair's producer and its feeding
-	"cmd/walrelay":            3, // HTTP, the relay, signals
+	"cmd/walrelay":            4, // HTTP, the relay, signals, systemd
 	"demo":                    3,
 	"bench":                   2, // writers, consumer
 	"e2e/chaos":               3, // strikes of a cycle, brokers of a strike, a look at the clock
