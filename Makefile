@@ -28,6 +28,7 @@ test: ## everything: lint, tests on real servers, short fuzz, race detector, kil
 	@export MAKE='$(MAKE)'; result=0; tools/stages lint house test-unit fuzz test-race e2e examples || result=1; \
 	command -v java >/dev/null && command -v mvn >/dev/null || echo \
 	'NOTE: java or mvn was not found, so tests on real Apache Kafka may have been SKIPPED. Install Java 17 and Maven.'; \
+	command -v chromium >/dev/null || echo 'NOTE: chromium was not found, so the test of the status page was SKIPPED.'; \
 	exit $$result
 
 test-unit: ## unit and property tests, and those packages' tests on real servers

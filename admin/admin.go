@@ -48,6 +48,9 @@ type Probes struct {
 	Control Control
 }
 
+// writeTimeout bounds an answer, or one event of a stream.
+const writeTimeout = 30 * time.Second
+
 // Listen opens the address, with TLS if there is a certificate, so that what is wrong is an error at start.
 func Listen(cfg Config) (net.Listener, error) {
 	listener, err := net.Listen("tcp", cfg.Listen)
@@ -72,9 +75,10 @@ func Serve(ctx context.Context, listener net.Listener, cfg Config, probes Probes
 		ErrorLog:          log.New(io.Discard, "", 0), // broken connections and handshakes of others
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      30 * time.Second,
+		WriteTimeout:      writeTimeout,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
+		BaseContext:       func(net.Listener) context.Context { return ctx }, // ends the streams of events
 	}
 	closed := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
@@ -95,6 +99,8 @@ func Serve(ctx context.Context, listener net.Listener, cfg Config, probes Probes
 func handler(cfg Config, probes Probes) http.Handler {
 	g := newGuard(cfg.Token)
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", g.reads(servePage))
+	mux.HandleFunc("GET /events", g.reads((&events{status: probes.Status}).ServeHTTP))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, probes.Live(), "the relay's loop does not turn")
 	})

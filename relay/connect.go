@@ -109,7 +109,13 @@ func (r *Relay) awaitSlot(ctx context.Context) error {
 	const look = `SELECT s.active_pid IS NULL,
 		(SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a WHERE a.pid = s.active_pid AND a.application_name = $2)
 		FROM pg_replication_slots s WHERE s.slot_name = $1`
-	for {
+	for looked := (time.Time{}); ; {
+		if time.Since(looked) >= monitorInterval {
+			looked = time.Now()
+			if err := r.look(ctx, conn); err != nil {
+				return err
+			}
+		}
 		var free bool
 		var ended *bool
 		err := conn.QueryRow(ctx, look, r.cfg.Postgres.Slot, r.cfg.Postgres.ApplicationName()).Scan(&free, &ended)

@@ -143,6 +143,7 @@ func (f *flow) turn() error {
 	now := time.Now()
 	f.settle(now)
 	f.routes.turn(now)
+	f.progress.recent.turn(now)
 	f.messages.turn(f.routes.bounds)
 	if !now.Before(f.nextLook) {
 		f.nextLook = now.Add(lookInterval)
@@ -294,6 +295,7 @@ func (f *flow) deliver(ctx context.Context, source *route, verdict router.Verdic
 		case kafka.Appended:
 			f.window.Add(1)
 			source.sent(&f.message)
+			f.progress.recent.offer(&f.message, f.kindOf(source))
 			return nil
 		case kafka.Suppressed:
 			source.suppressed++

@@ -92,6 +92,18 @@ func (r *Relay) look(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
+// lookOnce is look while no run is under way, so that people see the slot then too.
+func (r *Relay) lookOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, monitorInterval)
+	defer cancel()
+	conn, err := r.connectSQL(ctx)
+	if err != nil {
+		return
+	}
+	defer closeConn(conn)
+	_ = r.look(ctx, conn) // the next run tells
+}
+
 // connectSQL opens an ordinary connection under our name.
 func (r *Relay) connectSQL(ctx context.Context) (*pgx.Conn, error) {
 	config, err := r.cfg.Postgres.SQL()

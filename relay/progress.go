@@ -64,6 +64,8 @@ type progress struct {
 
 	senderWarned atomic.Bool // written by the reader
 
+	recent recent
+
 	mu        sync.Mutex
 	state     State
 	since     time.Time
@@ -102,6 +104,7 @@ func (p *progress) advance(w *checkpoint.Window, acked bool, now time.Time) {
 	p.commitTime.Store(w.ConfirmedTime())
 	if end := uint64(w.Confirmed()); end > p.confirmed.Load() {
 		p.confirmed.Store(end)
+		p.recent.settle(w.Confirmed(), now)
 	}
 	if acked {
 		p.due.Store(true)
@@ -122,6 +125,9 @@ func (p *progress) become(state State, reason string) {
 	}
 	changed := p.state != state
 	p.state, p.reason, p.since = state, reason, time.Now()
+	if reason != "" && state != Standby && state != Paused && state != Drained {
+		p.recent.failed(state, reason, p.since)
+	}
 	if state == Starting && !changed {
 		return // the same attempt goes on, for another reason
 	}
@@ -245,8 +251,13 @@ func troubleText(t kafka.Trouble) string {
 	if t.Halted() && t.Err != nil {
 		text += ": " + t.Err.Error()
 	}
-	if t.Remedy != "" {
+	switch {
+	case t.Remedy != "":
 		text += "; " + t.Remedy
+	case t.Kind == kafka.KindUnreachable:
+		text += "; no broker answers: check that they run, and kafka.brokers, kafka.tls and kafka.sasl (walrelay doctor); it is tried again, and the slot keeps the events"
+	case t.Kind == kafka.KindBlocked:
+		text += "; it goes on by itself when the partition has a leader and enough replicas again, and the slot keeps the events"
 	}
 	if t.Event != (lsn.Identity{}) {
 		text += "; or leave the event out: " + skipCommand(t.Event)

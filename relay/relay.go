@@ -89,6 +89,7 @@ func (r *Relay) stopped(ctx context.Context, err error) bool {
 	r.metrics.failed(classOf(err))
 	r.progress.stop(code, text)
 	if r.cfg.WaitStopped {
+		r.lookOnce(ctx)
 		pause(ctx, stoppedRetry)
 	}
 	return r.cfg.WaitStopped

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/walrelay/walrelay/decoder"
@@ -38,8 +39,24 @@ type route struct {
 	filtered int
 	// suppressed events were published by the run before.
 	suppressed int
+	// kind is the column with the event type; negative: there is none.
+	kind int
 	// untimely events had a timestamp that Kafka does not take.
 	untimely int
+}
+
+// kindColumn is the place of the column with the event type.
+func kindColumn(config router.Config, relation *decoder.Relation) int {
+	name := config.ColumnsOf(relation).Type
+	return slices.IndexFunc(relation.Columns, func(c decoder.RelationColumn) bool { return c.Name == name })
+}
+
+// kindOf is the event type of the row under way, as the column has it.
+func (f *flow) kindOf(source *route) []byte {
+	if source.lot != lotOfRows || source.kind < 0 {
+		return nil
+	}
+	return f.decoder.Row.Columns[source.kind].Data
 }
 
 func (r *route) sent(m *router.Message) {
@@ -125,7 +142,7 @@ func (r *routes) bind(relation *decoder.Relation, known router.Catalog) (*route,
 			}
 		}
 		mapping.Bounds = r.bounds
-		made = &route{mapping: mapping, table: name}
+		made = &route{mapping: mapping, table: name, kind: kindColumn(config, relation)}
 	}
 	r.flush()
 	r.bound[relation.ID] = binding{relation, made}

@@ -54,6 +54,9 @@ type Status struct {
 	Server *SlotStatus `json:"server"`
 	// Topics is what was published since the start.
 	Topics []TopicStatus `json:"topics"`
+	// Recent are the last events, and Errors what went wrong, the newest first.
+	Recent []RecentEvent `json:"recent"`
+	Errors []RecentError `json:"errors"`
 }
 
 // Lag is how far a position is behind the server's end of log: received, confirmed and saved as in Status, and slot, which
@@ -88,6 +91,7 @@ func (r *Relay) Status() Status {
 	s.Lag = r.lags(end, s, view)
 	s.LagBytes = s.Lag[1].Bytes
 	s.Topics = r.metrics.topics.list()
+	s.Recent, s.Errors = r.progress.recent.list()
 	if finding := view.finding(); s.Unready == "" && s.State == Streaming && finding.Level == SlotUnready {
 		s.Unready = finding.Problem + "; " + finding.Remedy
 	}

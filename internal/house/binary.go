@@ -14,6 +14,7 @@ var testOnly = append(slices.Clone(unlinkedPaths()),
 	"pgregory.net/rapid",
 	"go.uber.org/goleak",
 	"github.com/google/go-cmp",
+	"github.com/chromedp",
 )
 
 func unlinkedPaths() []string {

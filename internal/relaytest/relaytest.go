@@ -137,6 +137,12 @@ func (p *Process) findPages() error {
 	return nil
 }
 
+// Pages is the address of the HTTP pages, empty before the relay has said it.
+func (p *Process) Pages() string {
+	_ = p.findPages()
+	return p.pages
+}
+
 // Page gets one of the pages. It fails while the relay has not said where they are.
 func (p *Process) Page(ctx context.Context, path string) (code int, body string, err error) {
 	if err := p.findPages(); err != nil {
