@@ -16,7 +16,7 @@ func (e *examination) brokers(ctx context.Context) error {
 	if e.server != nil {
 		settings.TransactionalID = relay.TransactionalID(e.source, e.slot)
 	}
-	found, err := kafka.Inspect(ctx, settings, e.wanted)
+	found, err := kafka.Inspect(ctx, settings, e.cfg.MayGoTo)
 	if err != nil {
 		e.fail("kafka", err, "check kafka.brokers, kafka.tls and kafka.sasl against the listener of the brokers, and that this machine reaches every "+
 			"address that they advertise (advertised.listeners)")
@@ -31,44 +31,11 @@ func (e *examination) brokers(ctx context.Context) error {
 		e.topic(topic, len(found.Brokers))
 	}
 	if len(found.Topics) == 0 {
-		e.say(Info, "topics", "none of the topics that events go to exists yet: "+strings.Join(e.patterns(), ", "),
+		e.say(Info, "topics", "none of the topics that events go to exists yet: "+strings.Join(e.cfg.TopicPatterns(), ", "),
 			"they are made by the brokers (auto.create.topics.enable) or by walrelay (kafka.topics.create: true); otherwise "+
 				e.tool("kafka-topics.sh", "--create --topic ..."))
 	}
 	return nil
-}
-
-// patterns are the topics that events go to, as far as the configuration tells; a final * stands for any rest.
-func (e *examination) patterns() []string {
-	var patterns []string
-	for _, table := range e.cfg.Tables {
-		replacement := table.Route.Route.Replacement
-		if replacement == "" {
-			replacement = "outbox.event.$"
-		}
-		literal, _, variable := strings.Cut(replacement, "$")
-		if variable {
-			literal += "*"
-		}
-		patterns = append(patterns, literal)
-	}
-	if e.cfg.Messages != nil {
-		patterns = append(patterns, e.cfg.Messages.Topics...)
-	}
-	if e.cfg.DeadLetterTopic != "" {
-		patterns = append(patterns, e.cfg.DeadLetterTopic)
-	}
-	return patterns
-}
-
-func (e *examination) wanted(topic string) bool {
-	for _, pattern := range e.patterns() {
-		prefix, any := strings.CutSuffix(pattern, "*")
-		if pattern != "*" && (topic == pattern || any && strings.HasPrefix(topic, prefix)) {
-			return true
-		}
-	}
-	return false
 }
 
 // topic looks at one topic.

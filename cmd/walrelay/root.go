@@ -46,6 +46,7 @@ func (p *program) root() *cobra.Command {
 		p.tailCommand(),
 		p.statusCommand(),
 		p.doctorCommand(),
+		p.findCommand(),
 		p.importDebeziumCommand(),
 		p.configCommand(),
 		p.versionCommand(),
