@@ -10,12 +10,10 @@ var latencyColumns = []column{
 	{"idle RSS MiB", idleRSS, ""}, {"RSS MiB", peakRSS, ""}, {"other s", otherCPU, ""},
 }
 
-var rates = []int{100, 1000, 10_000}
-
-// latencies lets relays take turns at each rate. The slowest rate has the idle phase.
+// latencies lets relays take turns at each rate. The first rate has the idle phase.
 func latencies(list ...program) func(context.Context, *stage, Options, *Section) error {
 	return func(ctx context.Context, s *stage, o Options, section *Section) error {
-		for _, rate := range rates {
+		for _, rate := range o.Rates {
 			for range o.Runs {
 				for _, p := range list {
 					if !o.takesPart(p) {
@@ -36,7 +34,7 @@ func (s *stage) latencyAt(ctx context.Context, o Options, rate int, p program, s
 	if p.name == walrelay.name || p.polls {
 		warm = warmUp
 	}
-	if rate != rates[0] {
+	if rate != o.Rates[0] {
 		idle = 0
 	}
 	name := number(float64(rate)) + "/s"

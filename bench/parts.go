@@ -26,6 +26,8 @@ type Options struct {
 	// Warm is how long the broker is kept busy first: one that has just been started compiles its code, for which it takes
 	// most of a core for about fifteen seconds, and brokers live for weeks.
 	Warm time.Duration
+	// Rates are the rows a second of the open loops.
+	Rates []int
 	// Outage is how long Kafka is away.
 	Outage time.Duration
 	// Profile is a folder for what perf records of each drain; empty: none. Profiled figures are not to be published,
@@ -96,14 +98,13 @@ func Measure(ctx context.Context, o Options, r *Report, keep func() error, out i
 			continue
 		}
 		s.say("\n" + p.title + "\n")
-		began, section := time.Now(), &Section{}
+		section := &Section{}
 		s.spare = spareRuns
 		if err := p.run(ctx, s, o, section); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		section.finish(began, o.Scale)
-		r.Parts[p.name] = section
-		s.say("\n" + p.table(section))
+		section.stamp(o.Scale)
+		s.say("\n" + p.table(r.merge(p.name, section)))
 		if err := keep(); err != nil {
 			return err
 		}

@@ -77,7 +77,9 @@ func (r *running) alive() error {
 func (r *running) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if err := r.Stop(ctx, syscall.SIGTERM); err != nil {
+	if err := r.Stop(ctx, syscall.SIGTERM); err != nil && !r.clean { // Debezium now and then takes minutes
+		return r.Kill()
+	} else if err != nil {
 		return errors.Join(err, r.Kill())
 	}
 	if err := r.Err(); err != nil && r.clean {

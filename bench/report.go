@@ -15,23 +15,23 @@ import (
 
 // Report is the result file: what each part has shown when it was last run.
 type Report struct {
-	Parts map[string]*Section `json:"parts"`
+	Machine string              `json:"machine"` // processors and memory
+	Parts   map[string]*Section `json:"parts"`
 }
 
-// Section is one run of a part.
+// Section are the lines of one part. A run replaces those that it measures again and keeps the others, so that a part may
+// be run in pieces.
 type Section struct {
-	Date    string  `json:"date"`    // RFC 3339, of its end
-	Commit  string  `json:"commit"`  // of the source, "-dirty" when it was changed
-	Machine string  `json:"machine"` // processors and memory
-	Scale   float64 `json:"scale"`   // of the number of rows, 1 as published
-	Seconds float64 `json:"seconds"` // that it took
-	Lines   []Line  `json:"lines"`
+	Lines []Line `json:"lines"`
 }
 
 // Line is what a program has shown at a workload.
 type Line struct {
 	Workload string            `json:"workload"`
 	Program  string            `json:"program"`
+	Date     string            `json:"date"`   // RFC 3339, of the last run
+	Commit   string            `json:"commit"` // of the source, "-dirty" when it was changed
+	Scale    float64           `json:"scale"`  // of the number of rows, 1 as listed
 	Runs     int               `json:"runs"`
 	Figures  map[string]Figure `json:"figures"`
 
@@ -90,10 +90,25 @@ func (r *Report) Write(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// finish completes a section after its runs.
-func (s *Section) finish(began time.Time, scale float64) {
-	s.Date = time.Now().UTC().Format(time.RFC3339)
-	s.Commit, s.Machine, s.Scale, s.Seconds = commit(), machine(), scale, round(time.Since(began).Seconds())
+// stamp says of the lines of a section when, from what and at which scale they were measured.
+func (s *Section) stamp(scale float64) {
+	for i := range s.Lines {
+		s.Lines[i].Date, s.Lines[i].Commit, s.Lines[i].Scale = time.Now().UTC().Format(time.RFC3339), commit(), scale
+	}
+}
+
+// merge puts a part's new lines into the report.
+func (r *Report) merge(part string, fresh *Section) *Section {
+	s := r.Parts[part]
+	if s == nil {
+		s = &Section{}
+		r.Parts[part] = s
+	}
+	for _, l := range fresh.Lines {
+		*s.line(l.Workload, l.Program) = l
+	}
+	r.Machine = machine()
+	return s
 }
 
 // commit is that of the working directory, "unknown" outside of a clone.

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -93,7 +94,7 @@ func Tables(document string, r *Report) (string, error) {
 		}
 		for _, p := range parts {
 			if p.name == name {
-				fmt.Fprintf(&b, "<!-- bench:%s -->\n%s\n\n%s<!-- end -->", name, s.caption(), p.table(s))
+				fmt.Fprintf(&b, "<!-- bench:%s -->\n%s\n\n%s<!-- end -->", name, s.caption(r.Machine), p.table(s))
 			}
 		}
 	}
@@ -104,7 +105,14 @@ func cutIf(ok bool, text, separator string) (before, after string, found bool) {
 	return before, after, ok && found
 }
 
-func (s *Section) caption() string {
-	date, _, _ := strings.Cut(s.Date, "T")
-	return fmt.Sprintf("*%s, %s, commit %s*", date, s.Machine, s.Commit)
+// caption says when, on what and from what the lines were measured.
+func (s *Section) caption(machine string) string {
+	var dates, commits []string
+	for _, l := range s.Lines {
+		date, _, _ := strings.Cut(l.Date, "T")
+		dates, commits = append(dates, date), append(commits, l.Commit)
+	}
+	slices.Sort(dates)
+	slices.Sort(commits)
+	return fmt.Sprintf("*%s; %s; commit %s*", strings.Join(slices.Compact(dates), ", "), machine, strings.Join(slices.Compact(commits), ", "))
 }

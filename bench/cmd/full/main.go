@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,12 +18,13 @@ import (
 
 func main() {
 	var o bench.Options
-	var chosen, programs, result string
+	var chosen, programs, rates, result string
 	flag.StringVar(&chosen, "parts", "", "what to measure, separated by commas; empty: all of it, which takes hours\n"+list())
 	flag.StringVar(&programs, "programs", "", "who takes part, by the begin of the name, separated by commas; empty: everybody")
 	flag.StringVar(&result, "result", "bench/result.json", "file whose sections of these parts are replaced")
 	flag.StringVar(&o.PostgresBin, "postgres", bench.PostgresBin, "folder of PostgreSQL's programs, pg_recvlogical among them")
 	flag.IntVar(&o.Runs, "runs", 3, "runs of each program at each workload")
+	flag.StringVar(&rates, "rates", "100,1000,10000", "rows a second of the open loops")
 	flag.Float64Var(&o.Scale, "scale", 1, "of the number of rows")
 	flag.DurationVar(&o.Load, "load", 20*time.Second, "how long an open loop lasts")
 	flag.DurationVar(&o.Idle, "idle", 20*time.Second, "how long the idle relay is watched")
@@ -31,6 +33,14 @@ func main() {
 	flag.StringVar(&o.Profile, "profile", "", "folder for perf's records of the drains; costs CPU itself")
 	flag.Parse()
 	o.Parts, o.Programs = split(chosen), split(programs)
+	for _, text := range split(rates) {
+		rate, err := strconv.Atoi(text)
+		if err != nil || rate < 1 {
+			fmt.Fprintf(os.Stderr, "-rates: %q is not a number of rows a second\n", text)
+			os.Exit(2)
+		}
+		o.Rates = append(o.Rates, rate)
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
