@@ -19,6 +19,8 @@ type Options struct {
 	Programs []string
 	// Runs of each program at each workload.
 	Runs int
+	// Spare bounds how many disturbed runs a part repeats, and so the time that it takes on a busy machine.
+	Spare int
 	// Scale multiplies the number of rows of the datasets.
 	Scale float64
 	// Load is how long an open loop lasts, and Idle how long the idle relay is watched before it.
@@ -75,9 +77,6 @@ func Parts() map[string]string {
 	return names
 }
 
-// spareRuns bounds how many disturbed runs a part repeats, and so the time that it takes on a busy machine.
-const spareRuns = 4
-
 // Measure runs parts and puts their sections into the report, each as soon as it is complete, when keep is called.
 func Measure(ctx context.Context, o Options, r *Report, keep func() error, out io.Writer) (err error) {
 	for _, name := range o.Parts {
@@ -99,7 +98,7 @@ func Measure(ctx context.Context, o Options, r *Report, keep func() error, out i
 		}
 		s.say("\n" + p.title + "\n")
 		section := &Section{}
-		s.spare = spareRuns
+		s.spare = o.Spare
 		if err := p.run(ctx, s, o, section); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}

@@ -53,7 +53,7 @@ func Quick(ctx context.Context, o QuickOptions, out io.Writer) (err error) {
 	if err := s.warm(ctx, o.Warm); err != nil {
 		return err
 	}
-	s.spare = spareRuns
+	s.spare = 4
 	var result Result
 	section := &Section{}
 	for _, w := range []workload{

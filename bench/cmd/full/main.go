@@ -26,6 +26,7 @@ func main() {
 	flag.IntVar(&o.Runs, "runs", 3, "runs of each program at each workload")
 	flag.StringVar(&rates, "rates", "100,1000,10000", "rows a second of the open loops")
 	flag.Float64Var(&o.Scale, "scale", 1, "of the number of rows")
+	flag.IntVar(&o.Spare, "spare", 4, "disturbed runs that each part may repeat")
 	flag.DurationVar(&o.Load, "load", 20*time.Second, "how long an open loop lasts")
 	flag.DurationVar(&o.Idle, "idle", 20*time.Second, "how long the idle relay is watched")
 	flag.DurationVar(&o.Warm, "warm", 15*time.Second, "how long the broker is kept busy before anything is measured")
