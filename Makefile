@@ -16,7 +16,7 @@ RACED  := ./relay/... ./kafka/... ./checkpoint/... ./replication/...
 # The rest; e2e and the house rules are stages of their own.
 UNIT   := go list ./... | grep -vE '/(relay|kafka|checkpoint|replication|e2e|internal/house)(/|$$)'
 
-.PHONY: help build test test-unit test-race lint fuzz e2e takeover chaos house bench-quick examples bench bench-go demo clean
+.PHONY: help build test test-unit test-race lint fuzz e2e takeover chaos house bench-quick examples bench bench-go demo completions notices sbom vulnerabilities reproducible platforms chart clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +101,10 @@ reproducible: ## the last commit built twice, from two folders, gives the same b
 platforms: ## compiles for every system that is released, tests too
 	@for os in linux darwin; do for arch in amd64 arm64; do \
 		echo $$os/$$arch; GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go vet ./...; done; done
+
+chart: ## renders the Helm chart with Helm's engine, checks it, and writes deploy/helm/testdata anew
+	@for values in deploy/helm/testdata/*.values.yaml; do \
+		go -C deploy/chartcheck run . ../helm/walrelay ../../$$values >$${values%.values.yaml}.rendered.yaml; done
 
 clean: ## what the targets above built
 	rm -rf bin

@@ -23,13 +23,17 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
+// mount is a volume or a file of ours in a container.
+type mount struct{ Source, Target string }
+
 // service is what is checked of a service in the compose file.
 type service struct {
 	Image       string
 	Profiles    []string
 	Command     []string
 	Environment map[string]string
-	Volumes     []struct{ Source, Target string }
+	Volumes     []mount
+	ReadOnly    bool `json:"read_only"`
 	Healthcheck *struct{ Test []string }
 	DependsOn   map[string]struct{ Condition string } `json:"depends_on"`
 	Build       *struct{ Dockerfile string }
@@ -61,7 +65,7 @@ func TestCompose(t *testing.T) {
 			profile := strings.Join(all[name].Profiles, ",")
 			byProfile[profile] = append(byProfile[profile], name)
 		}
-		want := map[string][]string{"": {"init", "kafka", "postgres", "walrelay"}, "demo": {"consumer", "producer"}}
+		want := map[string][]string{"": {"init", "kafka", "postgres", "walrelay"}, "demo": {"consumer", "producer"}, "monitoring": {"grafana", "prometheus"}}
 		if diff := cmp.Diff(want, byProfile); diff != "" {
 			t.Errorf("services by profile (-want +got):\n%s", diff)
 		}
@@ -75,7 +79,11 @@ func TestCompose(t *testing.T) {
 		}
 		got := map[string]string{}
 		for name, s := range all {
-			got[name] = s.Image
+			if !slices.Contains(s.Profiles, "monitoring") {
+				got[name] = s.Image
+			} else if !regexp.MustCompile(`^[\w/]+:v?\d+\.\d+\.\d+$`).MatchString(s.Image) {
+				t.Errorf("%s: image %s is not of one version", name, s.Image)
+			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("images (-want +got):\n%s", diff)
@@ -84,6 +92,36 @@ func TestCompose(t *testing.T) {
 			if b := all[name].Build; b == nil || b.Dockerfile != "Dockerfile" {
 				t.Errorf("%s is not built from the Dockerfile: %+v", name, b)
 			}
+		}
+	})
+
+	t.Run("what is mounted is there, and walrelay writes nothing", func(t *testing.T) {
+		for name, s := range all {
+			for _, v := range s.Volumes {
+				if strings.HasPrefix(v.Source, "/") {
+					if _, err := os.Stat(v.Source); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+			}
+			if s.Image == "walrelay" && (!s.ReadOnly || len(s.Volumes) > 0) {
+				t.Errorf("%s has a file system that can be written", name)
+			}
+		}
+	})
+
+	t.Run("prometheus scrapes walrelay with the alerts, grafana asks prometheus", func(t *testing.T) {
+		_, port, _ := strings.Cut(all["walrelay"].Environment["WALRELAY_HTTP_LISTEN"], ":")
+		if scraping := file(t, "prometheus/prometheus.yaml"); !strings.Contains(scraping, `"walrelay:`+port+`"`) || !strings.Contains(scraping, "job_name: walrelay") ||
+			!strings.Contains(scraping, "rule_files: [alerts.yaml]") {
+			t.Errorf("prometheus.yaml:\n%s", scraping)
+		}
+		if source := file(t, "grafana/provisioning/datasources/prometheus.yaml"); !strings.Contains(source, "http://prometheus:9090") {
+			t.Errorf("datasource:\n%s", source)
+		}
+		dashboard := all["grafana"].Environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+		if !slices.ContainsFunc(all["grafana"].Volumes, func(v mount) bool { return v.Target == dashboard && path.Base(v.Source) == "walrelay.json" }) {
+			t.Errorf("the dashboard %s is not mounted", dashboard)
 		}
 	})
 
@@ -103,6 +141,9 @@ func TestCompose(t *testing.T) {
 			"walrelay": {"init": completed},
 			"producer": {"init": completed},
 			"consumer": {"kafka": healthy},
+
+			"prometheus": {"walrelay": "service_started"},
+			"grafana":    {"prometheus": "service_started"},
 		}
 		got := map[string]map[string]string{}
 		for name, s := range all {

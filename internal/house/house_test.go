@@ -29,6 +29,8 @@ var rules = []struct {
 	{"stored contexts", StoredContexts},
 	{"sleeps", Sleeps},
 	{"texts", Texts},
+	{"links", Links},
+	{"make targets", Targets},
 }
 
 func TestCodeBase(t *testing.T) {

@@ -64,6 +64,13 @@ var cases = []struct {
 		`kafka/a.go:2: imports "github.com/segmentio/kafka-go": this module is not listed for this package`,
 		`relay/a.go:2: imports "github.com/walrelay/walrelay/internal/pgtest": not below this package in the import table`,
 	}},
+	{"links lead somewhere", Links, map[string]string{
+		"a.md":      "[b](docs/b.md) [c](docs/b.md#the-first-one) [d](docs/) [e](https://nowhere.example) [f](#here)\n# Here\n```\n[x](x)\n```\n[g](docs/none.md) [h](docs/b.md#none)\n",
+		"docs/b.md": "## The first, `one`!\n[a](../a.md) [z](../z.md)\n",
+	}, []string{"a.md: link to docs/b.md#none: no such heading", "a.md: link to docs/none.md: no such file", "docs/b.md: link to ../z.md: no such file"}},
+	{"make help tells of each target", Targets, map[string]string{
+		"Makefile": ".PHONY: a b\na: b ## does a\n\techo\nb:\n\techo\nc: ## does c\n",
+	}, []string{"Makefile: target b has no ## text for make help", "Makefile: target c is not in .PHONY"}},
 	{"pure packages do no I/O", Pure, map[string]string{
 		"lsn/a.go":               "package lsn\nimport (\n\"net/netip\"\n\"time\"\n)\nvar a netip.Addr\nvar d time.Duration\nfunc f() { go f(); time.Now() }\n",
 		"lsn/a_test.go":          "package lsn\nimport _ \"os\"\n",

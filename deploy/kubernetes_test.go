@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -57,21 +56,5 @@ func TestKubernetes(t *testing.T) {
 	}
 	if deployment.Spec.Replicas != 2 || container.Args[0] != "run" || container.Liveness.HTTPGet.Path != "/healthz" || container.Readiness.HTTPGet.Path != "/readyz" {
 		t.Errorf("%+v", deployment)
-	}
-}
-
-// The unit restarts what a restart may mend, and its times fit the configuration.
-func TestUnit(t *testing.T) {
-	text, err := os.ReadFile("systemd/walrelay.service")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`Type=notify`, `ExecReload=/bin/kill -HUP \$MAINPID`, `RestartPreventExitStatus=2 3`, `WatchdogSec=30s`, `TimeoutStopSec=30s`} {
-		if !regexp.MustCompile(`(?m)^` + want + `$`).Match(text) {
-			t.Errorf("no line %s", want)
-		}
-	}
-	if c := config.Default(); c.DrainTimeout.Seconds() >= 30 {
-		t.Errorf("a drain of %v does not fit", c.DrainTimeout)
 	}
 }
