@@ -24,8 +24,8 @@ help: ## this list
 build: ## bin/walrelay, one static binary
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/walrelay ./cmd/walrelay
 
-test: ## everything: lint, tests on real servers, short fuzz, race detector, kill loop, examples, house rules
-	@export MAKE='$(MAKE)'; result=0; tools/stages lint house test-unit fuzz test-race e2e examples || result=1; \
+test: ## everything: lint, tests on real servers, short fuzz, race detector, kill loop, house rules
+	@export MAKE='$(MAKE)'; result=0; tools/stages lint house test-unit fuzz test-race e2e || result=1; \
 	command -v java >/dev/null && command -v mvn >/dev/null || echo \
 	'NOTE: java or mvn was not found, so tests on real Apache Kafka may have been SKIPPED. Install Java 17 and Maven.'; \
 	command -v chromium >/dev/null || echo 'NOTE: chromium was not found, so the test of the status page was SKIPPED.'; \

@@ -43,7 +43,7 @@ func (t *Tree) dead(from, to string) string {
 	}
 	text, there := t.Text[target]
 	switch {
-	case !there && !t.isFolder(target):
+	case !there && !t.Binary[target] && !t.isFolder(target):
 		return "no such file"
 	case anchor == "" || !there || path.Ext(target) != ".md":
 		return ""

@@ -50,11 +50,13 @@ type Tree struct {
 	Go []*File
 	// Text is the content of every text file, by path.
 	Text map[string]string
+	// Binary are the paths of the other files.
+	Binary map[string]bool
 }
 
 // NewTree reads the files named by paths. Those of other modules in the tree are in Text only.
 func NewTree(fsys fs.FS, paths []string) (*Tree, error) {
-	t := &Tree{Text: map[string]string{}}
+	t := &Tree{Text: map[string]string{}, Binary: map[string]bool{}}
 	fset := token.NewFileSet()
 	nested := nestedModules(paths)
 	for _, p := range paths {
@@ -64,7 +66,8 @@ func NewTree(fsys fs.FS, paths []string) (*Tree, error) {
 		}
 		text := string(content)
 		if strings.ContainsRune(text, 0) {
-			continue // binary
+			t.Binary[p] = true
+			continue
 		}
 		t.Text[p] = text
 		if path.Ext(p) != ".go" || nested(p) || strings.Contains(p, "testdata/") {
