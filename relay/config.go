@@ -65,6 +65,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	set(&c.SaveInterval, time.Second)
+	set(&c.Postgres.WALSenderTimeout, replication.DefaultWALSenderTimeout)
 	set(&c.DrainTimeout, 10*time.Second)
 	c.Postgres.Messages = c.Messages != nil
 	if len(c.Tables) == 0 && c.Messages == nil {

@@ -271,6 +271,8 @@ func (j *journey) Buffered() bool { return j.stream.Buffered() }
 
 func (j *journey) SendStatus(end lsn.End, ask bool) error { return j.stream.SendStatus(end, ask) }
 
+func (j *journey) Received() time.Time { return j.stream.Received() }
+
 // The journey as Publisher notes the messages that the producer takes.
 
 func (j *journey) Append(m *router.Message, tx uint64) (kafka.Status, error) {

@@ -20,7 +20,9 @@ const standbyPoll = 300 * time.Millisecond
 // lock, Postgres lets one in.
 func (r *Relay) connect(ctx context.Context) (*replication.Stream, replication.System, error) {
 	for {
-		conn, err := replication.Connect(ctx, r.cfg.Postgres)
+		cfg := r.cfg.Postgres
+		cfg.WALSenderTimeout = r.patience.timeout
+		conn, err := replication.Connect(ctx, cfg)
 		if err != nil {
 			return nil, replication.System{}, err
 		}

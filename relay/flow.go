@@ -21,6 +21,8 @@ type Source interface {
 	Buffered() bool
 	// SendStatus tells Postgres what is confirmed, and that we live.
 	SendStatus(end lsn.End, ask bool) error
+	// Received is when the last bytes came.
+	Received() time.Time
 }
 
 // Publisher takes messages to Kafka; *kafka.Producer. Tests play scenarios through it.
@@ -68,6 +70,7 @@ type flow struct {
 	identity lsn.Identity // of the event under way
 	resume   resume
 	storm    storm
+	silence  silence
 	admitted bool
 	// uncertain is the end of what the run before may have published without saving it; 0 once it is passed.
 	uncertain lsn.End
@@ -117,6 +120,9 @@ func (f *flow) stream(ctx, stop context.Context, source Source) error {
 			return err
 		}
 		if !ok {
+			if err := f.silence.over(time.Now(), source.Received(), f.progress.walsender()); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := f.frame(ctx, frame); err != nil {
@@ -133,6 +139,7 @@ func (f *flow) attach(source Source) {
 	f.resume.reconnected()
 	f.nextStatus = time.Time{}
 	f.progress.serverStops.Store(false)
+	f.silence.listening(time.Now())
 }
 
 // detach says that the connection is gone; nobody is told anything until the next one.
@@ -185,12 +192,13 @@ func (f *flow) settle(now time.Time) {
 
 // status tells Postgres what is saved, and that we live.
 func (f *flow) status(now time.Time, saved lsn.End) error {
-	ask := f.progress.draining() && !now.Before(f.nextStatus)
+	due := !now.Before(f.nextStatus)
 	f.nextStatus = now.Add(f.cfg.Postgres.StatusInterval())
 	f.sent = max(f.sent, saved)
 	if f.source == nil {
 		return nil
 	}
+	ask := due && (f.progress.draining() || f.silence.asks(now, f.source.Received()))
 	return f.source.SendStatus(f.sent, ask)
 }
 
@@ -234,6 +242,7 @@ func (f *flow) begin(b *decoder.Begin) error {
 }
 
 func (f *flow) commit(c *decoder.Commit) error {
+	f.silence.ends()
 	if f.resume.commit(c.End) {
 		f.window.Commit(c.End)
 		f.progress.received(c.End)
@@ -334,6 +343,7 @@ func (f *flow) append(m *router.Message, lot uint64) (kafka.Status, error) {
 // keepalive takes a position at which nothing of ours was found. It counts only while nothing is in flight
 // and no transaction is open: everything that commits before it was sent before it.
 func (f *flow) keepalive(frame replication.Frame) error {
+	f.silence.ends()
 	now := time.Now()
 	f.settle(now)
 	f.window.Keepalive(frame.End)

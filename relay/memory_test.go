@@ -49,6 +49,7 @@ type quiet struct{}
 func (quiet) Next(time.Time) (replication.Frame, bool, error) { return replication.Frame{}, false, nil }
 func (quiet) Buffered() bool                                  { return false }
 func (quiet) SendStatus(lsn.End, bool) error                  { return nil }
+func (quiet) Received() time.Time                             { return time.Now() }
 
 // hotPath is a flow and one transaction of so many rows and messages, to be played again and again.
 func hotPath(rows, emitted int) (play func()) {

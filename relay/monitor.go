@@ -78,6 +78,9 @@ func (r *Relay) look(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	now := time.Now()
+	if stream := r.current.Load(); stream != nil && watch.Slot != nil && watch.Slot.ActivePID == int32(stream.PID()) {
+		r.progress.seen.Store(now.UnixNano())
+	}
 	r.clock.add(uint64(watch.End), now)
 	var age time.Duration
 	if watch.Slot != nil {

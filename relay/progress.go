@@ -62,7 +62,8 @@ type progress struct {
 	restartNeeded      atomic.Bool // set by the caller of Run
 	publicationChanged atomic.Bool // written by the saver and the reader: see errChanged
 
-	senderWarned atomic.Bool // written by the reader
+	seen         atomic.Int64 // written by the monitor: unix nanoseconds when our walsender was last seen at work
+	senderWarned atomic.Bool  // written by the reader
 
 	recent recent
 
@@ -110,6 +111,9 @@ func (p *progress) advance(w *checkpoint.Window, acked bool, now time.Time) {
 		p.due.Store(true)
 	}
 }
+
+// walsender is when ours was last seen at work.
+func (p *progress) walsender() time.Time { return time.Unix(0, p.seen.Load()) }
 
 // mayConfirm is the position that Postgres may be told.
 func (p *progress) mayConfirm() lsn.End {

@@ -22,6 +22,7 @@ type Relay struct {
 	types    map[uint32]replication.Type // that were looked up, by oid
 	clock    logClock
 	produced produced
+	patience patience // the reader's
 	// unchanged looks, at a reconnect, whether slot and publication are what this run has left. The reader's.
 	unchanged func(context.Context) error
 
@@ -43,6 +44,7 @@ func New(cfg Config, log *zap.Logger, registry prometheus.Registerer) *Relay {
 		orders:   newOrders(),
 		types:    make(map[uint32]replication.Type),
 	}
+	r.patience.timeout = r.cfg.Postgres.WALSenderTimeout
 	r.slot.Store(&slotView{name: r.cfg.Postgres.Slot})
 	r.cfg.Kafka.OnBatch = r.metrics.acknowledged
 	registry.MustRegister(newGauges(r.Status, r.produced.stats))

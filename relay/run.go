@@ -85,6 +85,7 @@ func (r *Relay) run(ctx context.Context) error {
 		branched:  settings.Resume != nil && settings.Resume.Branched,
 		resume:    resume{received: row.LSN},
 		sent:      row.LSN,
+		silence:   newSilence(r.cfg.Postgres.WALSenderTimeout),
 	}
 	return r.relay(ctx, flow, producer, saver, stream, system)
 }
@@ -136,7 +137,9 @@ func (r *Relay) read(limit, stop context.Context, f *flow, stream *replication.S
 	for {
 		r.current.Store(stream)
 		r.progress.become(Streaming, "")
+		began, before := time.Now(), r.progress.receivedEnd.Load()
 		err := f.stream(limit, stop, stream)
+		r.patience.ended(time.Since(began), r.progress.receivedEnd.Load() > before)
 		if errors.Is(err, errStopped) {
 			r.progress.become(Draining, "")
 			return stream, nil

@@ -69,6 +69,7 @@ type stage struct {
 	wakes  chan struct{}
 	notify chan struct{}
 	turn   atomic.Int64 // of the script, see see
+	heard  time.Time    // when the last frame came
 
 	room     int // records that the publisher still takes; negative: no limit
 	poison   string
@@ -127,6 +128,7 @@ func (s *stage) newFlow(saved lsn.End) *flow {
 		identity: lsn.Identity{Source: 0xabcd},
 		resume:   resume{received: saved},
 		sent:     saved,
+		silence:  newSilence(0),
 	}
 }
 
@@ -193,6 +195,8 @@ func (s *stage) do(words []string) {
 	case "identified": // the row has the producer's id
 		s.flow.progress.knownProducer.Store(s.producer)
 		s.flow.progress.changed <- struct{}{}
+	case "walsender": // is seen at work from now on
+		s.flow.progress.seen.Store(s.start.Add(time.Hour).UnixNano())
 	case "saved": // the row was written
 		s.flow.progress.saved.Store(uint64(s.end(args[0])))
 		s.Wake()
@@ -353,6 +357,7 @@ func (s *stage) Next(until time.Time) (replication.Frame, bool, error) {
 		if err, ok := next.(error); ok {
 			return replication.Frame{}, false, err
 		}
+		s.heard = time.Now()
 		return next.(replication.Frame), true, nil
 	case <-s.wakes:
 	case <-timer.C:
@@ -367,10 +372,19 @@ func (s *stage) Wake() {
 	}
 }
 
-func (s *stage) SendStatus(end lsn.End, _ bool) error {
+func (s *stage) SendStatus(end lsn.End, ask bool) error {
 	s.see()
-	s.logf("status %v at %v", end, time.Since(s.start).Round(time.Millisecond))
+	asking := ""
+	if ask {
+		asking = ", and asks"
+	}
+	s.logf("status %v at %v%s", end, time.Since(s.start).Round(time.Millisecond), asking)
 	return nil
+}
+
+func (s *stage) Received() time.Time {
+	s.see()
+	return s.heard
 }
 
 // The stage as Publisher.

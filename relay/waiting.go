@@ -28,6 +28,7 @@ func (f *flow) wait(ctx context.Context) error {
 	case <-f.progress.changed:
 	case <-timer.C:
 	}
+	f.silence.listening(time.Now()) // nobody did meanwhile
 	return f.turn()
 }
 

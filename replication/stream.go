@@ -35,6 +35,7 @@ type Frame struct {
 // Stream is a replication connection in copy mode. One goroutine uses it; Wake and Received are for others.
 type Stream struct {
 	wire     *wire
+	pid      uint32
 	status   [statusBytes]byte
 	received atomic.Int64 // unix nanoseconds of the last bytes
 }
@@ -48,7 +49,7 @@ func (c *Conn) Start(ctx context.Context, slot, publication string) (*Stream, er
 		c.Close()
 		return nil, fmt.Errorf("start replication: %w", err)
 	}
-	s := &Stream{wire: newWire(hijacked.Conn, c.cfg.maxEvent()+walHeader)}
+	s := &Stream{wire: newWire(hijacked.Conn, c.cfg.maxEvent()+walHeader), pid: hijacked.PID}
 	stop := context.AfterFunc(ctx, s.Wake)
 	defer stop()
 	if err := s.start(ctx, c.startCommand(slot, publication)); err != nil {
@@ -245,6 +246,9 @@ func (s *Stream) Wake() { s.wire.wake() }
 
 // Received is when the last bytes came. Any goroutine may call it.
 func (s *Stream) Received() time.Time { return time.Unix(0, s.received.Load()) }
+
+// PID is the process of the walsender. Any goroutine may call it.
+func (s *Stream) PID() uint32 { return s.pid }
 
 // Close ends the stream in order, so that the server has taken our last status when it returns: CopyDone,
 // then everything the server still sends is read and dropped, for at most the given time.
