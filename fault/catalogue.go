@@ -13,6 +13,8 @@ const (
 	PostgresURL         Code = "postgres-url"
 	PostgresUnreachable Code = "postgres-unreachable"
 	PostgresRefused     Code = "postgres-refused"
+	PostgresTLS         Code = "postgres-tls"
+	PostgresSecret      Code = "postgres-secret"
 	RoleReplication     Code = "role-replication"
 	RoleRights          Code = "role-rights"
 	RoleReading         Code = "role-reading"
@@ -73,6 +75,8 @@ var Catalogue = []Entry{
 	{PostgresURL, "The connection string cannot be read.", "`postgres://user:password@host:5432/database`, special characters of the password encoded (`%2F` for `/`, `%40` for `@`)."},
 	{PostgresUnreachable, "No connection to Postgres. A relay that has streamed before goes on trying.", "Check that Postgres runs, and host and port of `postgres.url`."},
 	{PostgresRefused, "Postgres refuses the role: password, database, or no line in `pg_hba.conf`.", "Check user, password and database. Logical replication needs a line for the *database* in `pg_hba.conf`; the keyword `replication` does not count."},
+	{PostgresTLS, "Postgres and walrelay do not agree about TLS or a certificate.", "Check `sslmode`, `sslrootcert`, `sslcert` and `sslkey` of `postgres.url`, as the message says; verify-full wants the host's name in the certificate."},
+	{PostgresSecret, "The password of Postgres cannot be had from its file or command. It is asked for again before each connection.", "Check `postgres.password_file` or the command that the configuration names."},
 	{RoleReplication, "The role may not replicate.", "`ALTER ROLE … REPLICATION;` (RDS: `GRANT rds_replication TO …;`)."},
 	{RoleRights, "The role lacks a right to a table of walrelay's, or for the first start one on the database or the outbox.", "The message names the statement. `walrelay init --sql --role <role>` prints all grants that are needed; `walrelay doctor` says which are missing."},
 	{RoleReading, "The role may not read the outbox tables, which comparing and repairing need (relaying does not).", "`GRANT SELECT ON <table> TO <role>;`, and `ALTER ROLE <role> BYPASSRLS` where row security hides rows."},

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/audit"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/replication"
@@ -80,6 +81,7 @@ func Replay(ctx context.Context, cfg Config, o ReplayOptions, log *zap.Logger) (
 	topics := cfg.deadLetterTopics()
 	if len(topics) == 0 {
 		return ReplayReport{}, &replication.SetupError{
+			Code:    fault.Configuration,
 			Problem: "no dead-letter topic is configured",
 			Remedy: "set on_poison to dead_letter, for this command alone if you like: WALRELAY_ON_POISON=dead_letter; " +
 				"dead_letter_topic names the topic",

@@ -130,7 +130,7 @@ func (c *Config) adapt(config *pgconn.Config) error {
 	}
 	password, err := c.Password()
 	if err != nil {
-		return &ConnectError{Err: err, Remedy: "this is asked again before each connection"}
+		return &ConnectError{Code: fault.PostgresSecret, Err: err, Remedy: "this is asked again before each connection"}
 	}
 	config.Password = password
 	return nil
@@ -140,7 +140,7 @@ func (c *Config) adapt(config *pgconn.Config) error {
 // configuration was checked: somebody renews it at this moment.
 func urlError(err error) error {
 	if strings.Contains(err.Error(), "failed to configure TLS") {
-		return &ConnectError{Err: err, Remedy: "check the certificate files that postgres.url names"}
+		return &ConnectError{Code: fault.PostgresTLS, Err: err, Remedy: "check the certificate files that postgres.url names"}
 	}
 	return &SetupError{
 		Code:    fault.PostgresURL,

@@ -125,14 +125,14 @@ func connectError(err error, config *pgconn.Config) error {
 	var pg *pgconn.PgError
 	var untrusted *tls.CertificateVerificationError
 	if errors.As(err, &untrusted) {
-		return &ConnectError{Err: err, Remedy: "sslrootcert must name the authority that has signed the server's certificate, and " +
+		return &ConnectError{Code: fault.PostgresTLS, Err: err, Remedy: "sslrootcert must name the authority that has signed the server's certificate, and " +
 			"with verify-full the host must be a name in it"}
 	}
 	if strings.Contains(err.Error(), "server refused TLS connection") {
-		return &ConnectError{Err: err, Remedy: "the server has ssl = off; turn it on there, or say sslmode=disable"}
+		return &ConnectError{Code: fault.PostgresTLS, Err: err, Remedy: "the server has ssl = off; turn it on there, or say sslmode=disable"}
 	}
 	if strings.Contains(err.Error(), "remote error: tls") {
-		return &ConnectError{Err: err, Remedy: "the server does not accept our side of TLS; it must trust (ssl_ca_file) who has signed sslcert"}
+		return &ConnectError{Code: fault.PostgresTLS, Err: err, Remedy: "the server does not accept our side of TLS; it must trust (ssl_ca_file) who has signed sslcert"}
 	}
 	if Classify(err) != Stop || !errors.As(err, &pg) {
 		return &ConnectError{Code: fault.PostgresUnreachable, Err: err, Remedy: "check that Postgres runs there, and host and port of postgres.url"}

@@ -32,7 +32,7 @@ func order(t *testing.T, method, address, path, body string) (int, string) {
 
 func relayStatus(t *testing.T, address string) (s relay.Status) {
 	t.Helper()
-	if _, body := get(t, address, "/status"); json.Unmarshal([]byte(body), &s) != nil {
+	if _, body := order(t, http.MethodGet, address, "/status", ""); json.Unmarshal([]byte(body), &s) != nil {
 		t.Fatal(body)
 	}
 	return s
@@ -136,8 +136,11 @@ func TestLogsAreQuietAndDiscreet(t *testing.T) {
 	cluster.Close()
 	event("1", "10", "order")
 	await(t, "Kafka is away", func() bool { return strings.Contains(output.String(), "no kafka broker answers") })
-	_, page := get(t, address, "/status")
-	_, metrics := get(t, address, "/metrics")
+	_, page := order(t, http.MethodGet, address, "/status", "")
+	_, metrics := order(t, http.MethodGet, address, "/metrics", "")
+	if got := walrelay(t, environ, "status", "--url", "http://"+address); !strings.Contains(got.out, "relay       streaming") {
+		t.Errorf("the status command does not know the token: %s%s", got.out, got.err)
+	}
 	for _, word := range []string{"the-password-word", "the-payload-word", httpToken} {
 		if strings.Contains(output.String(), word) || strings.Contains(page, word) || strings.Contains(metrics, word) {
 			t.Errorf("%s is told", word)
