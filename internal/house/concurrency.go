@@ -13,7 +13,7 @@ var goroutineLimits = map[string]int{
 	"relay":                   6, // beside the caller's: producer, monitor, checkpoint saver; proof; repair's producer and its feeding
 	"cmd/walrelay":            4, // HTTP, the relay, signals, systemd
 	"demo":                    3,
-	"bench":                   2, // writers, consumer
+	"bench":                   6, // writers and consumers of each kind of load, those who watch lag and memory
 	"e2e/chaos":               3, // strikes of a cycle, brokers of a strike, a look at the clock
 	"internal/workload":       2, // writers, and who turns partitions over
 	"examples":                1, // clients
