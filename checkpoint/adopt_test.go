@@ -98,7 +98,7 @@ func TestRowOfAnOlderTable(t *testing.T) {
 	if err := store.Create(t.Context(), slot); err != nil {
 		t.Fatal(err)
 	}
-	pgtest.Exec(t, url, `ALTER TABLE walrelay.checkpoint DROP COLUMN match_by_id, DROP COLUMN ceiling`)
+	pgtest.Exec(t, url, `ALTER TABLE walrelay.checkpoint DROP COLUMN match_by_id, DROP COLUMN ceiling, DROP COLUMN routing`)
 	if row := load(t, store, slot); row.State != checkpoint.Creating || row.MatchByID {
 		t.Errorf("got %+v", row)
 	}

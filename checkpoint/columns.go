@@ -13,7 +13,8 @@ import (
 // columns of later migrations must be allowed to be absent.
 const columns = `c.slot, c.state, c.system_id, c.timeline, c.lsn::text, c.commit_time, c.horizon::text,
 	c.horizon_lsn::text, c.horizon_time, coalesce(c.publication, ''), c.run_epoch, coalesce(c.kafka_cluster_id, ''),
-	c.producer_id, coalesce((to_jsonb(c) ->> 'match_by_id')::boolean, false), to_jsonb(c) ->> 'ceiling', c.saved_at`
+	c.producer_id, coalesce((to_jsonb(c) ->> 'match_by_id')::boolean, false), to_jsonb(c) ->> 'ceiling',
+	coalesce(to_jsonb(c) ->> 'routing', ''), c.saved_at`
 
 // scan reads the columns of the constant of that name.
 func scan(r pgx.Row) (Row, error) {
@@ -23,7 +24,8 @@ func scan(r pgx.Row) (Row, error) {
 	var horizon, horizonLSN, ceiling *string
 	var producer *int64
 	err := r.Scan(&row.Slot, &row.State, &row.SystemID, &row.Timeline, &position, &committed, &horizon, &horizonLSN,
-		&horizonTime, &row.Publication, &row.Epoch, &row.KafkaClusterID, &producer, &row.MatchByID, &ceiling, &row.SavedAt)
+		&horizonTime, &row.Publication, &row.Epoch, &row.KafkaClusterID, &producer, &row.MatchByID, &ceiling,
+		&row.Routing, &row.SavedAt)
 	if err != nil {
 		return Row{}, err
 	}

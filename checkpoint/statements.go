@@ -39,7 +39,8 @@ const saveSQL = `WITH server AS (` + serverSQL + `)
 	    kafka_cluster_id = coalesce($8, c.kafka_cluster_id), producer_id = coalesce($9, c.producer_id),
 	    horizon = coalesce($10::text::xid8, c.horizon), horizon_lsn = coalesce($11::text::pg_lsn, c.horizon_lsn),
 	    horizon_time = coalesce($12, c.horizon_time), publication = coalesce($13, c.publication),
-	    match_by_id = c.match_by_id AND $14, ceiling = $15::text::pg_lsn, saved_at = now()
+	    match_by_id = c.match_by_id AND $14, ceiling = $15::text::pg_lsn,
+	    routing = coalesce($16, c.routing), saved_at = now()
 	FROM server s
 	WHERE c.slot = $1 AND c.state IN ('ready', 'clean', 'drained')
 	  AND c.system_id = $3 AND s.system_id = $3 AND s.timeline = $4

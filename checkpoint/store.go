@@ -52,6 +52,8 @@ type Row struct {
 	// Publication is a fingerprint of the publication and its tables. Another one means that rows were inserted which
 	// are not in the stream. Empty: not known yet; a save with an empty one keeps what the row has.
 	Publication string
+	// Routing is a hash of what makes records of rows. Empty: not known yet; a save with an empty one keeps what the row has.
+	Routing string
 	// Epoch counts the starts of relays on this slot, see Claim.
 	Epoch int64
 	// KafkaClusterID is the cluster that has the events. Empty: not known yet; a save with an empty one keeps what
@@ -222,7 +224,7 @@ func (s *Store) Save(ctx context.Context, row Row) error {
 	return s.write(ctx, "save", row, saveChecks, saveSQL, row.Slot, row.State, row.SystemID, row.Timeline,
 		row.LSN.String(), row.Epoch, nullTime(row.CommitTime), nullText(row.KafkaClusterID), nullID(row.ProducerID),
 		nullXID(row.Horizon.XID), nullEnd(row.Horizon.LSN), nullTime(row.Horizon.Time), nullText(row.Publication), row.MatchByID,
-		nullEnd(row.Ceiling))
+		nullEnd(row.Ceiling), nullText(row.Routing))
 }
 
 // write executes a guarded statement that changes exactly one row unless a guard refuses.

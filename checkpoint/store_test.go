@@ -73,6 +73,7 @@ func TestLife(t *testing.T) {
 
 		want.Epoch, want.LSN, want.State = 1, 0x200, checkpoint.Clean
 		want.CommitTime, want.KafkaClusterID, want.ProducerID = time.UnixMicro(1767225600123456), "cluster", 0
+		want.Routing = "hash"
 		if err := store.Save(t.Context(), want); err != nil {
 			t.Fatal(err)
 		}

@@ -81,6 +81,7 @@ func (v *validation) kafka() kafka.Config {
 			ReplicationFactor: k.Topics.ReplicationFactor,
 			Config:            k.Topics.Config,
 		},
+		ResumePolicy:   kafka.ResumePolicy(k.Resume),
 		TopicWait:      k.Topics.Wait,
 		HaltRetry:      k.HaltRetry,
 		DialTimeout:    k.DialTimeout,

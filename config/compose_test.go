@@ -44,6 +44,7 @@ kafka:
   max_in_flight_bytes: 4MiB
   max_in_flight_records: 5
   max_record_bytes: 6MiB
+  resume: require
   halt_retry: 7s
   dial_timeout: 8s
   request_timeout: 9s
@@ -68,7 +69,7 @@ slot_watch: {warn_bytes: 1GiB, unready_bytes: 2GiB}
 			BatchBytes: 2 << 10, Linger: 3 * time.Millisecond, MaxInFlightBytes: 4 << 20, MaxInFlightRecords: 5, MaxRecordBytes: 6 << 20,
 			HaltRetry: 7 * time.Second, DialTimeout: 8 * time.Second, RequestTimeout: 9 * time.Second, MetadataMaxAge: 10 * time.Second,
 			Topics:    kafka.TopicConfig{Create: true, Partitions: 11, ReplicationFactor: 12, Config: map[string]string{"retention.ms": "1"}},
-			TopicWait: 13 * time.Second,
+			TopicWait: 13 * time.Second, ResumePolicy: kafka.ResumeRequire,
 		},
 		Tables: []relay.Table{{Name: "sales.events", Route: router.Config{Route: router.Routing{Field: "kind"}}}},
 		Messages: &relay.Messages{

@@ -134,6 +134,10 @@ type Kafka struct {
 	// MaxRecordBytes is the largest record that is sent; a larger one cannot be published. 1KiB to 1GiB; brokers drop a
 	// connection at socket.request.max.bytes, 100MiB.
 	MaxRecordBytes Size `yaml:"max_record_bytes"`
+	// Resume is how each event is published once after an unclean stop. prefer looks what the topics have, and where there is
+	// no right to that (Read on the topic, Write on the transactional id) some events come twice. require waits
+	// for the right instead. off never looks and puts no markers into topics.
+	Resume string `yaml:"resume"`
 	// HaltRetry is how often a topic or record that cannot be published is tried again. 100ms to 1h.
 	HaltRetry time.Duration `yaml:"halt_retry"`
 	// DialTimeout bounds connecting, TLS and login together. 100ms to 1m.
@@ -257,6 +261,7 @@ func Default() Config {
 			MaxInFlightBytes:   kafka.DefaultMaxInFlightBytes,
 			MaxInFlightRecords: kafka.DefaultMaxInFlightRecords,
 			MaxRecordBytes:     kafka.DefaultMaxRecordBytes,
+			Resume:             string(kafka.ResumePrefer),
 			HaltRetry:          kafka.DefaultHaltRetry,
 			DialTimeout:        kafka.DefaultDialTimeout,
 			RequestTimeout:     kafka.DefaultRequestTimeout,

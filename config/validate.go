@@ -45,6 +45,7 @@ func (v *validation) values() {
 		v.wrong("slot_watch.warn_bytes", "want 1MiB to slot_watch.unready_bytes")
 	}
 	v.oneOf("on_poison", v.config.OnPoison, "halt", "dead_letter")
+	v.oneOf("kafka.resume", v.config.Kafka.Resume, string(kafka.ResumePrefer), string(kafka.ResumeRequire), string(kafka.ResumeOff))
 	if !kafka.LegalTopicName(v.config.DeadLetterTopic) {
 		v.wrong("dead_letter_topic", "want 1 to 249 letters, digits, dots, underscores and hyphens")
 	}

@@ -42,6 +42,7 @@ func TestValidate(t *testing.T) {
 		{func(c *Config) { c.Tables = []Table{{}} }, `tables[0]: want schema.table`},
 		{func(c *Config) { c.Tables = append(c.Tables, c.Tables...) }, `tables[1] = "public.outbox": the same table twice`},
 		{func(c *Config) { c.Tables[0].Route = router.Config{Preset: "kafka"} }, `tables[0] = "public.outbox": preset "kafka": use one of`},
+		{func(c *Config) { c.Kafka.Resume = "maybe" }, `kafka.resume = "maybe": want prefer, require or off`},
 		{func(c *Config) { c.Messages.OnPoison = "skip" }, `messages.on_poison = "skip": want dead_letter or halt`},
 		{func(c *Config) { c.Messages.Enabled = true }, `messages.topics: not set; want the topics that messages may go to`},
 		{func(c *Config) { c.Messages = on(); c.Messages.Prefix = "" }, `messages.prefix: want 1 to 63 bytes`},

@@ -43,7 +43,7 @@ func (p *Producer) exhume(ctx context.Context, control *coordinator, who identit
 		})
 	}
 	var forbidden *ForbiddenError
-	if errors.As(err, &forbidden) || isCode(err, codeTopicForbidden) {
+	if (errors.As(err, &forbidden) || isCode(err, codeTopicForbidden)) && p.cfg.ResumePolicy != ResumeRequire {
 		p.log.Warn("no right to read the dead-letter topic: what is behind a dead letter may be published twice after the last "+
 			"unclean stop", zap.Strings("topics", topics), zap.Error(err))
 		return found, nil

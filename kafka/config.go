@@ -65,10 +65,25 @@ type Config struct {
 	TransactionalID string
 	// Resume tells what an earlier producer may have published. Nil: nothing is looked up. It needs TransactionalID.
 	Resume *Resume
+	// ResumePolicy says what the lack of a right to that means. Default ResumePrefer.
+	ResumePolicy ResumePolicy
 
 	// OnBatch is told of every acknowledged batch, from several goroutines. It must not block.
 	OnBatch func(BatchAck)
 }
+
+// ResumePolicy is how much it matters that each event is published once after an unclean stop.
+type ResumePolicy string
+
+// The policies.
+const (
+	// ResumePrefer publishes some events twice where there is no right to look.
+	ResumePrefer ResumePolicy = "prefer"
+	// ResumeRequire publishes nothing then.
+	ResumeRequire ResumePolicy = "require"
+	// ResumeOff is for those who set neither Resume nor TransactionalID.
+	ResumeOff ResumePolicy = "off"
+)
 
 // TopicConfig tells how a topic that does not exist comes to be.
 type TopicConfig struct {

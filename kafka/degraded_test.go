@@ -3,6 +3,7 @@ package kafka
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,44 @@ func TestTopicMayNotBeRead(t *testing.T) {
 	ban.Remove()
 	if got := inOrder(t, addrs, "orders"); !slices.Equal(got, []int{0, 1, 0, 1, 2}) {
 		t.Errorf("in the log: %v", got)
+	}
+}
+
+// Where each event must come once, a topic that may not be read waits for the right, and says which.
+func TestTopicMustBeRead(t *testing.T) {
+	t.Parallel()
+	for name, missing := range map[string]kfake.Fault{
+		"topic":             {Keys: []kmsg.Key{kmsg.Fetch}, Topic: "orders", Err: kerr.TopicAuthorizationFailed},
+		"dead-letter topic": {Keys: []kmsg.Key{kmsg.Fetch}, Topic: "dead", Err: kerr.TopicAuthorizationFailed},
+		"transactional id":  {Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.TransactionalIDAuthorizationFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := kafkatest.Fake(t, kfake.SeedTopics(1, "orders", "dead"))
+			addrs := cluster.ListenAddrs()
+			id := ended(t, addrs, 0, 1)
+			missing.Count = -1
+			ban := cluster.Fault(missing)
+			p := begin(t, addrs, Config{ResumePolicy: ResumeRequire, HaltRetry: 100 * time.Millisecond, Resume: &Resume{
+				Source: source, From: 0, To: end(2), ProducerID: id, DeadLetterTopics: []string{"dead"}}})
+			if status, err := p.Append(event("orders", 0), 1); status != Pending || err != nil {
+				t.Errorf("status %v, %v", status, err)
+			}
+			p.await("it says what is missing", func() bool {
+				trouble, _ := p.Trouble()
+				return trouble.Kind == KindSession && strings.Contains(trouble.Remedy, "kafka-acls.sh")
+			})
+			ban.Remove()
+			for n := range 3 {
+				if suppressed := p.offer(event("orders", n)); suppressed != (n < 2) {
+					t.Errorf("event %d: %v", n, suppressed)
+				}
+			}
+			p.flush()
+			if got := inOrder(t, addrs, "orders"); !slices.Equal(got, upTo(3)) {
+				t.Errorf("in the log: %v", got)
+			}
+		})
 	}
 }
 

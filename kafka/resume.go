@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"maps"
 	"time"
@@ -197,7 +198,13 @@ func (p *Producer) runResume(ctx context.Context) error {
 		p.mu.Lock()
 		p.session.failing.note(time.Now(), err)
 		p.mu.Unlock()
-		if !sleep(ctx, backoff(attempt)) {
+		p.notify()
+		rest := backoff(attempt)
+		var forbidden *ForbiddenError
+		if errors.As(err, &forbidden) { // it waits for a person
+			rest = p.cfg.HaltRetry
+		}
+		if !sleep(ctx, rest) {
 			return nil
 		}
 		attempt++
@@ -249,6 +256,9 @@ func (p *Producer) lookBack(ctx context.Context, control *coordinator, t *topic,
 		err := s.partition(ctx, id, func() error {
 			return control.fence(ctx, p.addresses(), who, t.name, []int32{id})
 		})
+		if s.forbidden && p.cfg.ResumePolicy == ResumeRequire {
+			return nil, 0, &ForbiddenError{t.name}
+		}
 		if s.forbidden {
 			p.log.Warn("no right to read the topic: events of the last unclean stop may be published twice",
 				zap.String("topic", t.name))

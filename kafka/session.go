@@ -50,7 +50,7 @@ func (p *Producer) runSession(ctx context.Context) error {
 			}
 			return p.stand(ctx, named, who)
 		}
-		if !plain && isCode(err, codeTransactionalForbidden) {
+		if !plain && isCode(err, codeTransactionalForbidden) && p.cfg.ResumePolicy != ResumeRequire {
 			p.log.Warn("no right to the transactional id: an earlier relay that still sends is not refused, and events of "+
 				"an unclean stop may be published twice", zap.String("transactional_id", p.cfg.TransactionalID), zap.Error(err))
 			plain = true
@@ -83,8 +83,8 @@ func (p *Producer) sessionFailed(err error, attempt int) time.Duration {
 	defer p.mu.Unlock()
 	now := time.Now()
 	p.session.failing.note(now, err)
-	if isCode(err, codeClusterForbidden) {
-		p.log.Error("no right to an idempotent producer", zap.Error(err))
+	if isCode(err, codeClusterForbidden) || isCode(err, codeTransactionalForbidden) {
+		p.log.Error("no right to the producer that is needed", zap.Error(err))
 		p.notify()
 		return p.cfg.HaltRetry
 	}

@@ -116,8 +116,15 @@ func (pt *partition) blocked(now time.Time) (failure, bool) {
 func (p *Producer) sessionTrouble(f failure) Trouble {
 	t := Trouble{Kind: KindSession, Partition: -1, Since: f.since, Err: f.err}
 	var broker brokerError
-	if errors.As(f.err, &broker) && broker.code == codeClusterForbidden {
+	var forbidden *ForbiddenError
+	switch {
+	case errors.As(f.err, &forbidden):
+		t.Remedy = p.tool("kafka-acls.sh", "--add --allow-principal User:<user> --operation Read --topic "+forbidden.Topic)
+	case !errors.As(f.err, &broker):
+	case broker.code == codeClusterForbidden:
 		t.Remedy = p.tool("kafka-acls.sh", "--add --allow-principal User:<user> --operation Write --topic <topic>")
+	case broker.code == codeTransactionalForbidden:
+		t.Remedy = p.tool("kafka-acls.sh", "--add --allow-principal User:<user> --operation Write --transactional-id "+p.cfg.TransactionalID)
 	}
 	return t
 }

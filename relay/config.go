@@ -1,6 +1,9 @@
 package relay
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"time"
 
 	"github.com/walrelay/walrelay/kafka"
@@ -56,6 +59,16 @@ type Config struct {
 	// MaxMessages and MaxTransactions bound what lies beyond the confirmed prefix, so that one stuck
 	// partition does not let the rest run away. Defaults 1,000,000 and 200,000.
 	MaxMessages, MaxTransactions int
+}
+
+// routing is a hash of what makes records of rows.
+func (c Config) routing() string {
+	text, err := json.Marshal([]any{c.Tables, c.Messages, c.DeadLetterTopic})
+	if err != nil {
+		panic(err) // plain structs
+	}
+	hash := sha256.Sum256(text)
+	return hex.EncodeToString(hash[:8])
 }
 
 func (c Config) withDefaults() Config {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/internal/pgtest"
+	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/replication"
 )
 
@@ -309,4 +310,50 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// Another mapping than that of the run before is said, once.
+func TestChangedMappingIsSaid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.Shared(t, ""))
+	w.runOnce()
+	cfg := w.config()
+	const warning = "the mapping is not that of the run before"
+	for i, said := range []bool{false, true, false} {
+		if i == 1 {
+			cfg.DeadLetterTopic = "dead"
+		}
+		r := w.start(cfg)
+		r.state(Streaming)
+		w.insert(1)
+		w.delivered()
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(r.said(), warning); got != said {
+			t.Errorf("run %d: said %v, want %v", i, got, said)
+		}
+	}
+}
+
+// With kafka.resume off nothing is looked up: there are no markers, and what is uncertain comes again.
+func TestResumeOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.Shared(t, ""))
+	cfg := w.config()
+	cfg.Kafka.ResumePolicy = kafka.ResumeOff
+	r := w.start(cfg)
+	r.state(Streaming)
+	w.insert(1)
+	eventually(t, "a first save", func() bool { return !w.loadRow().CommitTime.IsZero() })
+	w.unsaved(r, func() {
+		w.insertOn(w.url, 10)
+		w.delivered()
+	})
+	w.start(cfg).state(Streaming)
+	eventually(t, "they come again", func() bool { return len(w.records()) == 21 })
+	log, err := kafkatest.Read(t.Context(), w.brokers, "outbox.event.order")
+	if err != nil || len(log.Controls) != 0 {
+		t.Errorf("%d markers, %v", len(log.Controls), err)
+	}
 }

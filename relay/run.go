@@ -53,6 +53,7 @@ func (r *Relay) run(ctx context.Context) error {
 		return err
 	}
 
+	r.noteRouting(&row)
 	row.Epoch, row.Timeline = epoch, system.Timeline
 	r.progress.begin(row)
 	look := r.glance(base.version)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/walrelay/walrelay/checkpoint"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/lsn"
@@ -18,6 +20,9 @@ import (
 // bounds what the run before has seen.
 func (r *Relay) producerConfig(ctx context.Context, store *checkpoint.Store, row checkpoint.Row, source uint32, timeline int32) (kafka.Config, lsn.End, error) {
 	cfg := r.cfg.Kafka
+	if cfg.ResumePolicy == kafka.ResumeOff {
+		return cfg, 0, nil
+	}
 	cfg.TransactionalID = TransactionalID(source, r.cfg.Postgres.Slot)
 	branched := row.Timeline != timeline
 	if !row.MatchByID && !branched && (row.State == checkpoint.Clean || row.Epoch == 0) {
@@ -32,6 +37,17 @@ func (r *Relay) producerConfig(ctx context.Context, store *checkpoint.Store, row
 		ByID: row.MatchByID, Branched: branched, DeadLetterTopics: r.cfg.deadLetterTopics(),
 	}
 	return cfg, end, nil
+}
+
+// noteRouting says when the run before has made other records of rows. That may be wanted; or this is the relay of another
+// environment, or of somebody else, with the same Kafka.
+func (r *Relay) noteRouting(row *checkpoint.Row) {
+	now := r.cfg.routing()
+	if row.Routing != "" && row.Routing != now {
+		r.log.Warn("the mapping is not that of the run before: events may go to other topics or partitions from here on, and what an "+
+			"unclean stop has left uncertain is looked for there only", zap.String("before", row.Routing), zap.String("now", now))
+	}
+	row.Routing = now
 }
 
 // deadLetterTopics are all that are configured, each once.
