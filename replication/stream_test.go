@@ -120,7 +120,7 @@ func TestStreamSessionOverrulesTheRole(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Shared(t, "").Database(t)
 	for _, setting := range []string{"client_encoding = 'latin1'", "timezone = 'Asia/Kathmandu'", "datestyle = 'German'", "intervalstyle = 'iso_8601'",
-		"extra_float_digits = 0", "bytea_output = 'escape'", "client_min_messages = 'error'"} {
+		"extra_float_digits = 0", "bytea_output = 'escape'", "client_min_messages = 'error'", "wal_sender_timeout = '4s'"} {
 		pgtest.Exec(t, url, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET "+strings.ReplaceAll(setting, "'", "''")+"', current_database()); END $$")
 	}
 	conn, err := Connect(t.Context(), Config{URL: url})

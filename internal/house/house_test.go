@@ -31,6 +31,7 @@ var rules = []struct {
 	{"texts", Texts},
 	{"links", Links},
 	{"make targets", Targets},
+	{"proofs", Proofs},
 }
 
 func TestCodeBase(t *testing.T) {

@@ -68,6 +68,13 @@ var cases = []struct {
 		"a.md":      "[b](docs/b.md) [c](docs/b.md#the-first-one) [d](docs/) [e](https://nowhere.example) [f](#here)\n# Here\n```\n[x](x)\n```\n[g](docs/none.md) [h](docs/b.md#none)\n",
 		"docs/b.md": "## The first, `one`!\n[a](../a.md) [z](../z.md)\n",
 	}, []string{"a.md: link to docs/b.md#none: no such heading", "a.md: link to docs/none.md: no such file", "docs/b.md: link to ../z.md: no such file"}},
+	{"named tests exist", Proofs, map[string]string{
+		guarantees:    "| a | TestA, TestB*, TestNone; scenarios `one`, `tw*`, scenario `three` |\n",
+		"a/a_test.go": "package a\nfunc TestA() {}\nfunc TestBoth() {}\n", "a/a.go": "package a\nfunc TestNone() {}\n",
+		"relay/testdata/scenarios/one.txt": "x", "relay/testdata/scenarios/two.txt": "x",
+	}, []string{
+		"docs/guarantees.md: names the scenario three, which does not exist", "docs/guarantees.md: names the test TestNone, which does not exist",
+	}},
 	{"make help tells of each target", Targets, map[string]string{
 		"Makefile": ".PHONY: a b\na: b ## does a\n\techo\nb:\n\techo\nc: ## does c\n",
 	}, []string{"Makefile: target b has no ## text for make help", "Makefile: target c is not in .PHONY"}},
