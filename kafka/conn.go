@@ -17,6 +17,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 	"github.com/segmentio/kafka-go/sasl"
+
+	"github.com/walrelay/walrelay/socket"
 )
 
 // minProduceVersion is the first that takes record batches of format 2 (Kafka 0.11).
@@ -51,7 +53,7 @@ func dial(ctx context.Context, cfg *Config, addr string, timeout time.Duration) 
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", addr, err)
 	}
-	socket := &watchedSocket{Conn: raw, deadline: deadline}
+	socket := &watchedSocket{Conn: socket.Quiet(raw), deadline: deadline}
 	c := &conn{addr: addr, clientID: cfg.ClientID, socket: socket}
 	c.forget = context.AfterFunc(ctx, func() { _ = raw.Close() })
 	var secured net.Conn = socket

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/walrelay/walrelay/fault"
+	"github.com/walrelay/walrelay/socket"
 )
 
 // System is what IDENTIFY_SYSTEM says of the server.
@@ -44,6 +46,14 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	config, err := cfg.parse()
 	if err != nil {
 		return nil, err
+	}
+	dial := config.DialFunc
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return socket.Quiet(conn), nil
 	}
 	pg, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {

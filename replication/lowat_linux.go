@@ -19,8 +19,8 @@ func setLowWater(conn syscall.Conn, bytes int) bool {
 	return err == nil && set
 }
 
-// socket finds the TCP socket below conn, also below TLS; nil if there is none.
-func socket(conn net.Conn) syscall.Conn {
+// lowWater finds the TCP socket below conn, also below TLS; nil if there is none.
+func lowWater(conn net.Conn) syscall.Conn {
 	for {
 		switch c := conn.(type) {
 		case *net.TCPConn:

@@ -10,4 +10,4 @@ import (
 // setLowWater is a Linux gain only; elsewhere every byte wakes the reader.
 func setLowWater(syscall.Conn, int) bool { return false }
 
-func socket(net.Conn) syscall.Conn { return nil }
+func lowWater(net.Conn) syscall.Conn { return nil }

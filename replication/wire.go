@@ -36,7 +36,7 @@ type wire struct {
 }
 
 func newWire(conn net.Conn, maxMessage int) *wire {
-	return &wire{conn: conn, tcp: socket(conn), max: maxMessage, buf: make([]byte, bufferBytes)}
+	return &wire{conn: conn, tcp: lowWater(conn), max: maxMessage, buf: make([]byte, bufferBytes)}
 }
 
 // message is one protocol message; body is a slice of the buffer and valid until the next fill.

@@ -25,13 +25,14 @@ const (
 var layers = map[string]layer{
 	"lsn":     {pure: true},
 	"fault":   {pure: true},
+	"socket":  {},
 	"decoder": {pure: true, ours: []string{"lsn"}},
 	"router":  {pure: true, ours: []string{"decoder", "lsn"}},
 	"checkpoint": {ours: []string{"fault", "lsn"},
 		third: []string{pgx}},
-	"replication": {ours: []string{"fault", "migrations", "checkpoint", "decoder", "lsn"}, // the first start makes all of it
+	"replication": {ours: []string{"fault", "migrations", "checkpoint", "decoder", "socket", "lsn"}, // the first start makes all of it
 		third: []string{pgx, "github.com/jackc/pglogrepl", zap}},
-	"kafka": {ours: []string{"fault", "router", "lsn"},
+	"kafka": {ours: []string{"fault", "router", "socket", "lsn"},
 		third: []string{"github.com/segmentio/kafka-go/protocol", "github.com/segmentio/kafka-go/compress", "github.com/segmentio/kafka-go/sasl", zap, group}},
 	"kafka/oauth": {
 		third: []string{"github.com/segmentio/kafka-go/sasl"}},
