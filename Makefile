@@ -16,7 +16,7 @@ RACED  := ./relay/... ./kafka/... ./checkpoint/... ./replication/...
 # The rest; e2e and the house rules are stages of their own.
 UNIT   := go list ./... | grep -vE '/(relay|kafka|checkpoint|replication|e2e|internal/house)(/|$$)'
 
-.PHONY: help build test test-unit test-race lint fuzz e2e takeover chaos house bench-quick examples bench bench-go demo completions notices sbom vulnerabilities reproducible platforms chart clean
+.PHONY: help build test test-unit test-race lint fuzz e2e takeover long chaos house bench-quick examples bench bench-go demo completions notices sbom vulnerabilities reproducible platforms chart clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ examples: ## the example applications in Go, Python, Node and Java, each under k
 
 takeover: ## a real Debezium under load, killed and taken over: minutes; needs Java and Maven
 	WALRELAY_TAKEOVER=1 $(GOTEST) -v -run '^TestTakeOver$$' ./e2e
+
+long: ## the figures of docs/guarantees.md, and tests that take minutes; needs Java and Maven
+	WALRELAY_LONG=1 $(GOTEST) -v -timeout 40m -run '^(TestFigure.*|TestHotStandby|TestSlowFollower)$$' ./e2e
 
 chaos: ## kill, cut, freeze and restart everything for CYCLES cycles, then audit; goes on in e2e/chaos/result.json; SEED repeats a round
 	go run ./e2e/chaos -cycles $(CYCLES) $(if $(POSTGRES),-postgres $(POSTGRES)) $(if $(BROKERS),-brokers $(BROKERS)) \

@@ -21,15 +21,15 @@ import (
 	"github.com/walrelay/walrelay/relay"
 )
 
-// figures tells whether the long tests are wanted that measure what docs/guarantees.md states.
-func figures() bool { return os.Getenv("WALRELAY_FIGURES") == "1" }
+// long tells whether the tests are wanted that take minutes; most measure what docs/guarantees.md states.
+func long() bool { return os.Getenv("WALRELAY_LONG") == "1" }
 
-// forFigures skips a test that takes minutes unless it is wanted.
-func forFigures(t *testing.T) {
+// ifLong skips a test that takes minutes unless it is wanted.
+func ifLong(t *testing.T) {
 	t.Helper()
-	if !figures() {
-		fmt.Fprintf(os.Stderr, "SKIPPED without WALRELAY_FIGURES=1, since it takes minutes: %s; run make figures\n", t.Name())
-		t.Skip("WALRELAY_FIGURES is not 1")
+	if !long() {
+		fmt.Fprintf(os.Stderr, "SKIPPED without WALRELAY_LONG=1, since it takes minutes: %s; run make long\n", t.Name())
+		t.Skip("WALRELAY_LONG is not 1")
 	}
 }
 
@@ -93,7 +93,7 @@ func logEnd(t *testing.T, db *pgx.Conn) lsn.End {
 
 // TestFigureIdle: how much log an idle server writes because of a relay.
 func TestFigureIdle(t *testing.T) {
-	forFigures(t)
+	ifLong(t)
 	const watched = 4 * time.Minute
 	kafka := kafkatest.Fake(t)
 	for _, relayed := range []bool{false, true} {
@@ -127,7 +127,7 @@ func TestFigureIdle(t *testing.T) {
 
 // TestFigureKill: what it costs to find out after a kill what is in Kafka already.
 func TestFigureKill(t *testing.T) {
-	forFigures(t)
+	ifLong(t)
 	kafka := kafkatest.Start(t, kafkatest.Options{HeapMB: 1024})
 	for _, events := range []int{100_000, 1_000_000} {
 		t.Run(fmt.Sprint(events, " unconfirmed"), func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestFigureKill(t *testing.T) {
 			next := launch(t, environ, "run")
 			next.awaitLine(t, `"relay is streaming"`)
 			streaming := time.Since(began)
-			next.awaitPublishing(t)
+			awaitWithin(t, 3*time.Minute, 10*time.Millisecond, "the first new event", func() error { return next.HasPublished(t.Context()) })
 			published := time.Since(began)
 			t.Logf("%d events: the killed relay had %d MiB; the next one streams after %v, publishes the first new event after %v", events,
 				peak, streaming.Round(time.Millisecond), published.Round(time.Millisecond))
@@ -182,7 +182,7 @@ func topicLength(t *testing.T, brokers []string, topic string) int64 {
 
 // TestFigureStuckPartition: one partition takes nothing, and the others go on for as long as the bound allows.
 func TestFigureStuckPartition(t *testing.T) {
-	forFigures(t)
+	ifLong(t)
 	kafka := kafkatest.Fake(t)
 	server := pgtest.Start(t, pgtest.Options{})
 	url := server.URL("postgres")
@@ -216,7 +216,7 @@ func TestFigureStuckPartition(t *testing.T) {
 
 // TestFigureHugeRows: rows of 500 MB are poison, by their identity; they are read over, never held.
 func TestFigureHugeRows(t *testing.T) {
-	forFigures(t)
+	ifLong(t)
 	kafka := kafkatest.Fake(t)
 	server := pgtest.Start(t, pgtest.Options{})
 	url := server.URL("postgres")
@@ -250,7 +250,7 @@ func TestFigureHugeRows(t *testing.T) {
 
 // TestFigureHugeTransaction: a transaction of a million rows.
 func TestFigureHugeTransaction(t *testing.T) {
-	forFigures(t)
+	ifLong(t)
 	kafka := kafkatest.Start(t, kafkatest.Options{HeapMB: 1024})
 	server := pgtest.Start(t, pgtest.Options{})
 	url := server.URL("postgres")

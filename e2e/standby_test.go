@@ -22,7 +22,7 @@ const maxTakeover = 2 * time.Second
 // TestHotStandby kills the active one of two relays again and again, under load.
 func TestHotStandby(t *testing.T) {
 	takeovers := 4
-	if figures() {
+	if long() {
 		takeovers = 20
 	}
 	seed := seedOf(t)

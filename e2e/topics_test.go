@@ -88,7 +88,7 @@ func byKey(records []kafkatest.Record) map[string][]int {
 // TestSlowFollower kills the relay again and again while one of three brokers runs a quarter of the time, so that batches
 // stand in the leaders' logs, not acknowledged, and invisible to readers.
 func TestSlowFollower(t *testing.T) {
-	forFigures(t)
+	ifLong(t)
 	seed := seedOf(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	kafka := kafkatest.Start(t, kafkatest.Options{Nodes: 3, FastJVM: true})

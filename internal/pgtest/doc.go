@@ -6,7 +6,8 @@
 // its data. It is our own child process, run by an unprivileged account when we are root (which postgres refuses), and on
 // Linux it dies with us.
 //
-// It offers no standby set-up, no TLS and no passwords: every connection from loopback is trusted.
+// Standby makes a physical standby of a server. Without Options.Secure there is no TLS and there are no passwords: every
+// connection from loopback is trusted.
 //
 // A Server may be used by several goroutines; calls that start or end it wait for each other.
 package pgtest
