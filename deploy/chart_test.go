@@ -30,7 +30,9 @@ type manifest struct {
 		Selector       struct {
 			MatchLabels map[string]string `yaml:"matchLabels"`
 		}
-		Strategy  struct{ RollingUpdate map[string]int } `yaml:"strategy"`
+		Strategy struct {
+			RollingUpdate map[string]int `yaml:"rollingUpdate"`
+		}
 		Endpoints []struct {
 			Port          string
 			Authorization struct{ Credentials struct{ Name, Key string } }

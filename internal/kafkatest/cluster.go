@@ -18,6 +18,8 @@ import (
 
 // Options says what cluster to launch. The zero value is one node in a temporary folder.
 type Options struct {
+	// Version is the release: "" is the latest, or Older.
+	Version string
 	// Nodes is 1 (also when 0) or 3. With three, topics have three replicas and min.insync.replicas is 2.
 	Nodes int
 	// Dir holds the data, configuration and log of each node. "" is a temporary folder, deleted by Close. A folder that
@@ -55,7 +57,10 @@ type Cluster struct {
 
 // Launch starts a cluster and waits until it is ready. The caller must Close it.
 func Launch(ctx context.Context, o Options) (*Cluster, error) {
-	in, err := prepare(ctx, o.FastJVM, o.Progress)
+	if o.Version == "" {
+		o.Version = latest
+	}
+	in, err := prepare(ctx, o.Version, o.FastJVM, o.Progress)
 	if err != nil {
 		return nil, err
 	}

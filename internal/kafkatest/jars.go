@@ -14,8 +14,11 @@ import (
 	"github.com/walrelay/walrelay/internal/pgtest/cache"
 )
 
-// version is the release of Apache Kafka, as in pom.xml.
-const version = "4.3.0"
+// Releases of Apache Kafka: the one that tests use, as in pom.xml, and the last of the series before.
+const (
+	latest = "4.3.0"
+	Older  = "3.9.1"
+)
 
 const dependencyPlugin = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 
@@ -23,10 +26,10 @@ const dependencyPlugin = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 var pom []byte
 
 // Jars returns the folder with Kafka's jars. The first call on a machine has Maven fetch them (50 MB with its plugins).
-func Jars(ctx context.Context) (dir string, err error) { return jars(ctx, nil) }
+func Jars(ctx context.Context) (dir string, err error) { return jars(ctx, latest, nil) }
 
-func jars(ctx context.Context, progress func(string)) (string, error) {
-	return Dependencies(ctx, pom, progress, "kafka", version, "libs")
+func jars(ctx context.Context, version string, progress func(string)) (string, error) {
+	return Dependencies(ctx, bytes.ReplaceAll(pom, []byte(latest), []byte(version)), progress, "kafka", version, "libs")
 }
 
 // Dependencies returns the folder of the cache with the jars that a Maven project needs at run time. The first call on a

@@ -17,18 +17,19 @@ import (
 
 // install is what a node needs of this machine's cache.
 type install struct {
+	version   string
 	classPath string
 	bootstrap string // the first file of a formatted node: the feature levels
 	archive   string // of loaded classes, halves the start; "" for none
 }
 
 // prepare fills the cache.
-func prepare(ctx context.Context, fast bool, progress func(string)) (install, error) {
+func prepare(ctx context.Context, version string, fast bool, progress func(string)) (install, error) {
 	java, err := javaVersion(ctx)
 	if err != nil {
 		return install{}, err
 	}
-	libs, err := jars(ctx, progress)
+	libs, err := jars(ctx, version, progress)
 	if err != nil {
 		return install{}, err
 	}
@@ -36,8 +37,8 @@ func prepare(ctx context.Context, fast bool, progress func(string)) (install, er
 	if err != nil {
 		return install{}, err
 	}
-	in := install{classPath: path}
-	if in.bootstrap, err = bootstrap(ctx, path); err != nil {
+	in := install{version: version, classPath: path}
+	if in.bootstrap, err = bootstrap(ctx, version, path); err != nil {
 		return install{}, err
 	}
 	if fast {
@@ -48,7 +49,7 @@ func prepare(ctx context.Context, fast bool, progress func(string)) (install, er
 
 // bootstrap has Kafka's own tool format one node. The file it writes is the same for all nodes and clusters; what
 // differs is in meta.properties (format).
-func bootstrap(ctx context.Context, classPath string) (string, error) {
+func bootstrap(ctx context.Context, version, classPath string) (string, error) {
 	const name = "bootstrap.checkpoint"
 	dir := cache.Path("kafka", version, "formatted")
 	err := cache.Once(ctx, dir, func(tmp string) error {
@@ -102,7 +103,7 @@ func newID() string {
 // to the Java and the class path.
 func archive(ctx context.Context, in install, java []byte, progress func(string)) (string, error) {
 	key := sha256.Sum256(append(java, in.classPath...))
-	dir := cache.Path("kafka", version, fmt.Sprintf("archive-%x", key[:6]))
+	dir := cache.Path("kafka", in.version, fmt.Sprintf("archive-%x", key[:6]))
 	const name = "kafka.jsa"
 	err := cache.Once(ctx, dir, func(tmp string) error {
 		defer cache.Report(progress, "preparing a faster start of Kafka (once)")()
