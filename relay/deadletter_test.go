@@ -14,7 +14,7 @@ import (
 func TestStub(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", 1<<20)
-	m := router.Message{Topic: "orders", Key: []byte(large), Value: []byte(large), Identity: lsn.Identity{Source: 1, Commit: 2, Time: 3, Ordinal: 4}}
+	m := router.Message{Topic: "orders", Partition: -1, Key: []byte(large), Value: []byte(large), Identity: lsn.Identity{Source: 1, Commit: 2, Time: 3, Ordinal: 4}}
 	for _, value := range []string{large, large[:3<<10], large[:3<<10], "small", large} {
 		m.Headers = append(m.Headers, router.Header{Name: "h", Value: []byte(value)})
 	}

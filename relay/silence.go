@@ -21,7 +21,7 @@ const (
 	longestPatience = time.Hour
 )
 
-// silence judges how long a connection may say nothing. It belongs to the reader.
+// silence judges how long a connection may say nothing; the zero value, for ever. It belongs to the reader.
 type silence struct {
 	least, limit time.Duration
 	since        time.Time // nobody has listened before
@@ -47,12 +47,14 @@ func (s *silence) lasts(now, received time.Time) time.Duration {
 }
 
 // asks tells whether the server is to be asked for a word.
-func (s *silence) asks(now, received time.Time) bool { return s.lasts(now, received) > s.limit/4 }
+func (s *silence) asks(now, received time.Time) bool {
+	return s.limit > 0 && s.lasts(now, received) > s.limit/4
+}
 
 // over is the error for a connection that is dead. seen is when its walsender was last seen at work.
 func (s *silence) over(now, received, seen time.Time) error {
 	lasted := s.lasts(now, received)
-	if lasted <= s.limit || now.Sub(seen) <= seenWithin {
+	if s.limit == 0 || lasted <= s.limit || now.Sub(seen) <= seenWithin {
 		return nil
 	}
 	s.limit = min(2*s.limit, longestSilence)
