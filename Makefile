@@ -16,7 +16,7 @@ RACED  := ./relay/... ./kafka/... ./checkpoint/... ./replication/...
 # The rest; e2e and the house rules are stages of their own.
 UNIT   := go list ./... | grep -vE '/(relay|kafka|checkpoint|replication|e2e|internal/house)(/|$$)'
 
-.PHONY: help build test test-unit test-race lint fuzz e2e takeover long chaos house bench-quick examples bench bench-go demo completions notices sbom vulnerabilities reproducible platforms chart clean
+.PHONY: help build test test-unit test-race lint fuzz e2e incidents takeover long chaos house bench-quick examples bench bench-go demo completions notices sbom vulnerabilities reproducible platforms chart clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ e2e: ## the real binary on real servers, killed in a loop
 
 examples: ## the example applications in Go, Python, Node and Java, each under kills of service, relay and consumer
 	go run ./examples
+
+incidents: ## ten incidents caused for real: what every side says of each, and the printed remedy typed; needs Chromium
+	@WALRELAY_REQUIRE_BROWSER=1 $(GOTEST) -v -run '^TestIncidents$$' ./e2e | awk \
+	'/^incidents: / { result = $$0; next } /--- (PASS|FAIL)|_test.go:/ { print } END { print result }'
 
 takeover: ## a real Debezium under load, killed and taken over: minutes; needs Java and Maven
 	WALRELAY_TAKEOVER=1 $(GOTEST) -v -run '^TestTakeOver$$' ./e2e

@@ -88,6 +88,9 @@ func (e *examination) slotAndRow(ctx context.Context) (err error) {
 		return nil // told by the check of the publication
 	case holder == "":
 		e.say(Warn, "holder", text+", and nobody streams from it: the server keeps its log", "walrelay run; or, if it is needed no more: walrelay slot drop --yes")
+	case !strings.Contains(holder, "application walrelay"):
+		e.say(Warn, "holder", text+", held by "+holder+", which is no walrelay: nothing is published",
+			fmt.Sprintf("stop that program; or, for now: SELECT pg_terminate_backend(%d);", e.watch.Slot.ActivePID))
 	default:
 		e.ok("holder", text+", held by "+holder)
 	}

@@ -1,5 +1,6 @@
 // Rulecheck reads alert rules and their tests, in the formats of Prometheus and promtool, plays the tests with Prometheus'
-// own query engine, and prints as JSON what failed and which series each rule and each panel of a dashboard asks for.
+// own query engine, and prints as JSON what failed and which series each rule and each panel of a dashboard asks for. Or it
+// prints which alerts fire on the exposition of a relay.
 //
 // It is a module of its own: the engine brings many others, and the product must not have them.
 package main
@@ -39,13 +40,18 @@ type series struct {
 }
 
 func main() {
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: rulecheck RULES TESTS DASHBOARD")
+	var err error
+	switch {
+	case len(os.Args) == 4 && os.Args[1] == "fires":
+		err = fires(os.Args[2], os.Args[3], os.Stdout)
+	case len(os.Args) == 4:
+		var r report
+		if r, err = check(os.Args[1], os.Args[2], os.Args[3]); err == nil {
+			err = json.NewEncoder(os.Stdout).Encode(r)
+		}
+	default:
+		fmt.Fprintln(os.Stderr, "usage: rulecheck RULES TESTS DASHBOARD, or rulecheck fires RULES EXPOSITION")
 		os.Exit(2)
-	}
-	r, err := check(os.Args[1], os.Args[2], os.Args[3])
-	if err == nil {
-		err = json.NewEncoder(os.Stdout).Encode(r)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -38,11 +38,14 @@ type testFile struct {
 type testGroup struct {
 	Name        string         `yaml:"name"`
 	Interval    model.Duration `yaml:"interval"`
-	InputSeries []struct {
-		Series string `yaml:"series"`
-		Values string `yaml:"values"`
-	} `yaml:"input_series"`
-	Alerts []alertTest `yaml:"alert_rule_test"`
+	InputSeries []inputSeries  `yaml:"input_series"`
+	Alerts      []alertTest    `yaml:"alert_rule_test"`
+}
+
+// inputSeries is a series and its values in the notation of promtool.
+type inputSeries struct {
+	Series string `yaml:"series"`
+	Values string `yaml:"values"`
 }
 
 type alertTest struct {

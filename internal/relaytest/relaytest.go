@@ -49,7 +49,7 @@ func Launch(binary, output string, environ []string, args ...string) (*Process, 
 	}
 	defer file.Close() // the child has its own
 	cmd := exec.Command(binary, args...)
-	cmd.Env = append(withoutOurs(os.Environ()), environ...)
+	cmd.Env = append(WithoutOurs(os.Environ()), environ...)
 	cmd.Stdout, cmd.Stderr = file, file
 	started, err := process.Start(cmd)
 	if err != nil {
@@ -58,8 +58,8 @@ func Launch(binary, output string, environ []string, args ...string) (*Process, 
 	return &Process{Process: started, output: output}, nil
 }
 
-// withoutOurs drops the variables that would configure walrelay.
-func withoutOurs(environ []string) []string {
+// WithoutOurs drops the variables that would configure walrelay.
+func WithoutOurs(environ []string) []string {
 	var kept []string
 	for _, entry := range environ {
 		if !strings.HasPrefix(entry, "WALRELAY_") && !strings.HasPrefix(entry, "PG") {
