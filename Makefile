@@ -5,6 +5,7 @@ SHELL       := bash
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 10s
 CYCLES   ?= 25
+RUNS     ?= 3
 # A C compiler is what the race detector needs. CI must have one.
 RACE     ?= $(if $(shell command -v $$(go env CC)),-race,$(if $(CI),$(error no C compiler for the race detector)))
 
@@ -77,8 +78,8 @@ house: ## imports, budgets, names and what else this code base promises
 bench-quick: ## walrelay beside pg_recvlogical on the same WAL, under 10 minutes; the last line is JSON
 	go run ./bench/cmd/quick
 
-bench: ## the same at leisure: more runs, longer load
-	go run ./bench/cmd/quick -runs 7 -load 60s -idle 60s
+bench: ## parts of the benchmark (PARTS=a,b; all take hours), beside other relays; figures go to bench/result.json
+	go run ./bench/cmd/full -runs $(RUNS) $(if $(PARTS),-parts $(PARTS))
 
 bench-go: ## Go benchmarks of the packages
 	go test -run '^$$' -bench . -benchmem ./...

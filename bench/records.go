@@ -141,6 +141,9 @@ func (t topics) await(ctx context.Context, n int, alive func() error) error {
 			return false, err
 		}
 		have, err = t.length(ctx)
+		if kerr.IsRetriable(err) { // such as a leader that is not elected yet
+			return false, nil
+		}
 		return have >= int64(n), err
 	})
 	if err != nil {

@@ -45,7 +45,7 @@ func TestMeasure(t *testing.T) {
 	requireServers(t)
 	path := filepath.Join(t.TempDir(), "result.json")
 	o := Options{
-		PostgresBin: PostgresBin, Parts: []string{"sources", "latency", "start", "foreign", "shapes", "split", "primary"},
+		PostgresBin: PostgresBin, Parts: []string{"latency", "start", "shapes", "split", "primary"},
 		Programs: []string{"walrelay", limit, "polling"}, Runs: 1, Scale: 0.002, Rates: []int{100}, Load: time.Second,
 	}
 	report, err := ReadReport(path)

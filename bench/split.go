@@ -114,7 +114,7 @@ func (s *stage) together(ctx context.Context, d *dataset, publications []string)
 		return nil, err
 	}
 	f = figures{
-		eventsPerSecond: float64(d.rows) / last.Sub(first).Seconds(), cpuEach: ours * each, serverEach: (after.postgres - before.postgres) * each,
+		eventsPerSecond: float64(d.rows) / max(last.Sub(first), time.Millisecond).Seconds(), cpuEach: ours * each, serverEach: (after.postgres - before.postgres) * each,
 		brokerEach: (after.broker - before.broker) * each, otherCPU: after.other(before, ours), seconds: time.Since(started).Seconds(),
 	}
 	return f, t.verify(ctx, d.rows)
