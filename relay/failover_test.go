@@ -167,7 +167,7 @@ func TestFailoverLosesTheTail(t *testing.T) {
 	for name, c := range map[string]struct {
 		ahead bool // the lost transactions lie beyond what the new primary has written when the relay comes
 		late  bool // the first event of the new primary comes when the relay is past everything
-	}{"within": {}, "beyond": {ahead: true}, "late": {late: true}} {
+	}{"beyond": {ahead: true}, "late": {late: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPair(t, "18", nil, outboxSQL)
@@ -230,7 +230,7 @@ const lost = 5
 // remedy restores what was committed and not published.
 func TestFailoverWithoutTheSlot(t *testing.T) {
 	t.Parallel()
-	for _, version := range pgtest.Versions() {
+	for _, version := range slices.Compact([]string{slices.Min(pgtest.Versions()), slices.Max(pgtest.Versions())}) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			p := newPair(t, version, nil, outboxSQL)
@@ -335,28 +335,7 @@ func TestTwoDatabasesShareATopic(t *testing.T) {
 		if err := once(w).end(); err != nil {
 			t.Fatal(err)
 		}
-	}
-	for range 3 {
-		for _, w := range []*world{one, two} {
-			r := w.start(w.config())
-			r.state(Streaming)
-			lock, err := w.db.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := lock.Exec(t.Context(), "select from walrelay.checkpoint for update"); err != nil {
-				t.Fatal(err)
-			}
-			w.insertOn(w.url, 50)
-			want := one.next + two.next
-			eventually(t, "the events of both", func() bool { return len(w.records()) >= want })
-			if err := r.end(); err != nil { // unclean: the row cannot be saved
-				t.Fatal(err)
-			}
-			if err := lock.Rollback(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
+		w.uncleanly(w.config(), 20)
 	}
 	for _, w := range []*world{one, two} {
 		if r := once(w); strings.Contains(r.said(), "lost") {

@@ -30,7 +30,7 @@ func TestKafkaIsAway(t *testing.T) {
 			r.state(Streaming)
 			w.insert(20_000)
 			eventually(t, "the reason shows", func() bool { return strings.Contains(r.Status().Reason, "unreachable") })
-			pause(t.Context(), 2*short)
+			pause(t.Context(), short+2*time.Second)
 			if status := r.Status(); status.State != Streaming || status.Ready {
 				t.Errorf("status %+v, want streaming and not ready", status)
 			}

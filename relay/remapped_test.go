@@ -47,11 +47,9 @@ func TestMappingChangesAfterAnUncleanStop(t *testing.T) {
 		repeated bool   // what was not saved goes out again: it is another event, or in another topic
 		topic    string // of everything from then on
 	}{
-		"another key":       {func(table *Table) { table.Route.Columns.Key = "id" }, false, "outbox.event.order"},
-		"another topic":     {func(table *Table) { table.Route.Route.Replacement = "events.${routedByValue}" }, true, "events.order"},
-		"another id":        {func(table *Table) { table.Route.Columns.ID = "type" }, true, "outbox.event.order"},
-		"another value":     {func(table *Table) { table.Route.Value.Format = "json" }, false, "outbox.event.order"},
-		"without positions": {func(table *Table) { table.Route.Headers.Position = "off" }, true, "outbox.event.order"},
+		"another key":   {func(table *Table) { table.Route.Columns.Key = "id" }, false, "outbox.event.order"},
+		"another topic": {func(table *Table) { table.Route.Route.Replacement = "events.${routedByValue}" }, true, "events.order"},
+		"another id":    {func(table *Table) { table.Route.Columns.ID = "type" }, true, "outbox.event.order"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

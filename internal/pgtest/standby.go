@@ -102,12 +102,16 @@ func (s *Server) Promote(ctx context.Context) error {
 
 // AwaitSlotSynced waits, on a standby, until a failover slot of the primary would survive a promotion. At first a
 // synchronised slot is a temporary one, until the primary's has moved beyond what the standby keeps; the primary has to
-// write and confirm for that. Each poll writes a snapshot of the running transactions there, which lets its slot move.
+// write and confirm for that. Each poll writes a snapshot of the running transactions there, which lets its slot move, and
+// makes the standby reload its settings, which wakes its worker from a nap of up to 30 s.
 func (s *Server) AwaitSlotSynced(ctx context.Context, primary *Server, slot string) error {
 	query := "SELECT count(*) FROM pg_replication_slots WHERE slot_name = '" + slot +
 		"' AND synced AND NOT temporary AND invalidation_reason IS NULL"
 	for {
 		if _, err := primary.ask(ctx, "SELECT pg_log_standby_snapshot()"); err != nil {
+			return fmt.Errorf("wait until slot %s is synchronised: %w", slot, err)
+		}
+		if _, err := s.ask(ctx, "SELECT pg_reload_conf()"); err != nil {
 			return fmt.Errorf("wait until slot %s is synchronised: %w", slot, err)
 		}
 		limited, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
