@@ -59,7 +59,7 @@ examples: ## the example applications in Go, Python, Node and Java, each under k
 	go run ./examples
 
 incidents: ## ten incidents caused for real: what every side says of each, and the printed remedy typed; needs Chromium
-	@WALRELAY_REQUIRE_BROWSER=1 $(GOTEST) -v -run '^TestIncidents$$' ./e2e | awk \
+	@WALRELAY_INCIDENTS=1 WALRELAY_REQUIRE_BROWSER=1 $(GOTEST) -v -run '^TestIncidents$$' ./e2e | awk \
 	'/^incidents: / { result = $$0; next } /--- (PASS|FAIL)|_test.go:/ { print } END { print result }'
 
 takeover: ## a real Debezium under load, killed and taken over: minutes; needs Java and Maven

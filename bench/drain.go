@@ -24,7 +24,8 @@ type run struct {
 	wal    int64   // bytes of log written meanwhile
 }
 
-func (r run) rate() float64       { return float64(r.rows) / r.span.Seconds() }
+// rate: brokers tell times in milliseconds, so a few rows may have taken none.
+func (r run) rate() float64       { return float64(r.rows) / max(r.span, time.Millisecond).Seconds() }
 func (r run) microsEach() float64 { return r.cpu * 1e6 / float64(r.rows) }
 
 // figures are what is kept of the run.

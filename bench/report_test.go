@@ -40,13 +40,17 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// TestMeasure runs parts that are unlike each other from end to end. The figures mean nothing.
+// TestMeasure runs parts that are unlike each other from end to end; with WALRELAY_LONG=1 more of them, which takes minutes.
+// The figures mean nothing.
 func TestMeasure(t *testing.T) {
 	requireServers(t)
 	path := filepath.Join(t.TempDir(), "result.json")
 	o := Options{
-		PostgresBin: PostgresBin, Parts: []string{"latency", "start", "shapes", "split", "primary"},
+		PostgresBin: PostgresBin, Parts: []string{"start", "shapes"},
 		Programs: []string{"walrelay", limit, "polling"}, Runs: 1, Scale: 0.002, Rates: []int{100}, Load: time.Second,
+	}
+	if os.Getenv("WALRELAY_LONG") == "1" {
+		o.Parts = append(o.Parts, "latency", "split", "primary")
 	}
 	report, err := ReadReport(path)
 	if err != nil {

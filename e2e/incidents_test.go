@@ -39,6 +39,10 @@ var incidents = []struct {
 }
 
 func TestIncidents(t *testing.T) {
+	if os.Getenv("WALRELAY_INCIDENTS") != "1" {
+		fmt.Fprintln(os.Stderr, "SKIPPED without WALRELAY_INCIDENTS=1, since it takes minutes: TestIncidents; run make incidents")
+		t.Skip("WALRELAY_INCIDENTS is not 1")
+	}
 	th := openTheatre(t)
 	var passed, failed atomic.Int32
 	t.Run("incidents", func(t *testing.T) {

@@ -34,6 +34,9 @@ const (
 	Proved Outcome = "proved"
 	// Repaired: rows were missing and are in their topics now.
 	Repaired Outcome = "repaired"
+	// LeftOut: rows are still missing, since their keys have newer events in the topic, or may have: where nothing tells
+	// the order of the rows (random ids and no time of creation), every event of the key counts as newer.
+	LeftOut Outcome = "left_out"
 	// Unprovable: every row that is still there has its record now, but rows were deleted, or events have no rows
 	// (messages), so that nobody can tell what was missing.
 	Unprovable Outcome = "unprovable"
@@ -175,6 +178,8 @@ func (r *RepairReport) conclude(after audit.Report, c Config) {
 	switch {
 	case !after.Provable || r.Gone > 0 || c.Messages != nil:
 		r.Outcome = Unprovable
+	case r.StaleRows > 0:
+		r.Outcome = LeftOut
 	case r.Published > 0:
 		r.Outcome = Repaired
 	default:

@@ -267,6 +267,9 @@ func TestRepairLeavesStaleRowsOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if want := map[bool]Outcome{true: Repaired, false: LeftOut}[allow]; report.Outcome != want || looked.Outcome != want {
+				t.Errorf("outcome %s, foretold %s, want %s", report.Outcome, looked.Outcome, want)
+			}
 			if report.Published != looked.Published || report.StaleRows != looked.StaleRows {
 				t.Errorf("the repair differs from the dry run: %+v, %+v", report, looked)
 			}

@@ -39,11 +39,13 @@ commits where track_commit_timestamp is on, else of the ids where those are inte
 created_at.
 
 A missing row whose key has a newer event in the topic already is listed and left out, since the older event would be the
-key's last; --allow-stale publishes it. It is not asked for again afterwards.
+key's last; --allow-stale publishes it. Where nothing tells the order, with random ids and no created_at, every event of the
+key counts as newer. It is not asked for again afterwards.
 
 The result is
   proved      every row has its record, and there is no sign of deleted rows
   repaired    rows were missing and are in their topics now
+  left_out    rows are missing still, see --allow-stale
   unprovable  what the tables still have is in the topics now; but rows were deleted, or events have no table, so that nobody
               can tell what else was missing
 
