@@ -133,7 +133,7 @@ func TestValidAsEncodingJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := rapid.IntRange(0, len(doc)).Draw(t, "at")
-		insert := rapid.SampledFrom([]string{"", "\\", "\"", "\x00", "\x1f", " ", "0", "-", "e", "E+", ".", ",", ":", "{", "}", "[", "]", "\\u00e", "\\u00e9", "t", "\xff"}).Draw(t, "insert")
+		insert := rapid.SampledFrom([]string{"", "\\", "\"", "\x00", "\x1f", " ", "0", "-", "e", "E+", ".", ",", ":", "{", "}", "[", "]", "\\u00e", "\\u00e9", "\\x", "\\n", "t", "\xff"}).Draw(t, "insert")
 		drop := min(rapid.IntRange(0, 2).Draw(t, "drop"), len(doc)-at)
 		doc = append(append(bytes.Clone(doc[:at]), insert...), doc[at+drop:]...)
 		for _, text := range [][]byte{doc, doc[:at]} {
