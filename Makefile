@@ -106,9 +106,9 @@ vulnerabilities: ## known ones in what the binary calls; needs the network
 reproducible: ## the last commit built twice, from two folders, gives the same binary
 	@tools/reproducible
 
-platforms: ## compiles for every system that is released, tests too
+platforms: ## compiles for every system that is released
 	@for os in linux darwin; do for arch in amd64 arm64; do \
-		echo $$os/$$arch; GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go vet ./...; done; done
+		echo $$os/$$arch; GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go build ./...; done; done
 
 chart: ## renders the Helm chart with Helm's engine, checks it, and writes deploy/helm/testdata anew
 	@for values in deploy/helm/testdata/*.values.yaml; do \
