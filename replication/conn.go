@@ -138,7 +138,7 @@ func connectError(err error, config *pgconn.Config) error {
 		return &ConnectError{Code: fault.PostgresTLS, Err: err, Remedy: "sslrootcert must name the authority that has signed the server's certificate, and " +
 			"with verify-full the host must be a name in it"}
 	}
-	if strings.Contains(err.Error(), "server refused TLS connection") {
+	if !errors.As(err, &pg) && strings.Contains(err.Error(), "server refused TLS connection") { // else it was tried without as well
 		return &ConnectError{Code: fault.PostgresTLS, Err: err, Remedy: "the server has ssl = off; turn it on there, or say sslmode=disable"}
 	}
 	if strings.Contains(err.Error(), "remote error: tls") {
