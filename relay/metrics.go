@@ -97,8 +97,7 @@ func (m *metrics) routed(r *route) {
 }
 
 // acknowledged is called by the producer for every batch, from its own goroutines.
-func (m *metrics) acknowledged(b kafka.BatchAck) {
-	now := time.Now()
+func (m *metrics) acknowledged(b kafka.BatchAck, now time.Time) {
 	m.topics.published(b.Topic, b.Records, b.Bytes, now)
 	m.batch.Observe(float64(b.Records))
 	m.batchBytes.Observe(float64(b.Bytes))

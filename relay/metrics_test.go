@@ -31,7 +31,7 @@ func everything(t *testing.T) *prometheus.Registry {
 	r := New(Config{}, nil, registry)
 	registry.MustRegister(BuildInfo("v1", "abc", "go1"))
 	r.metrics.routed(&route{table: "public.outbox", events: 1})
-	r.metrics.acknowledged(kafka.BatchAck{Topic: "orders", Records: 3, Bytes: 500, Oldest: time.Now().UnixMilli()})
+	r.metrics.acknowledged(kafka.BatchAck{Topic: "orders", Records: 3, Bytes: 500, Oldest: time.Now().UnixMilli()}, time.Now())
 	safe := int64(1 << 20)
 	watch := &replication.Watch{
 		Slot: &replication.Slot{WALStatus: "lost", InvalidationReason: "wal_removed", SafeWALSize: &safe},
@@ -124,7 +124,7 @@ func TestTopicsAreBounded(t *testing.T) {
 	m := newMetrics(prometheus.NewRegistry())
 	const extra = 7
 	for i := range maxTopics + extra {
-		m.acknowledged(kafka.BatchAck{Topic: fmt.Sprint("topic-", i), Records: 2})
+		m.acknowledged(kafka.BatchAck{Topic: fmt.Sprint("topic-", i), Records: 2}, time.Now())
 	}
 	if n := testutil.CollectAndCount(m.topics.records); n != maxTopics+1 {
 		t.Errorf("%d series, want %d", n, maxTopics+1)
@@ -140,7 +140,7 @@ func TestTopicsAreBounded(t *testing.T) {
 	if raced {
 		return
 	}
-	if n := testing.AllocsPerRun(100, func() { m.acknowledged(ack) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { m.acknowledged(ack, time.Now()) }); n != 0 {
 		t.Errorf("counting a batch costs %v allocations", n)
 	}
 }

@@ -48,6 +48,7 @@ type progress struct {
 	messages      atomic.Int64  // written by the reader: handed to the producer and not acknowledged
 	turned        atomic.Int64  // written by the reader: unix nanoseconds of the last turn of its loop
 	acked         atomic.Int64  // written by the reader: unix nanoseconds of the last acknowledgement
+	answered      atomic.Int64  // written by the producer: unix nanoseconds of the last acknowledgement, when it came
 	saved         atomic.Uint64 // written by the saver: what Postgres may be told
 	target        atomic.Uint64 // written by the monitor: everything up to here is to be in Kafka, then it is drained; 0 = no drain
 	ceiling       atomic.Uint64 // written by the saver: drained, and up to here Postgres may be told without a save; 0 = not drained
@@ -105,7 +106,7 @@ func (p *progress) advance(w *checkpoint.Window, acked bool, now time.Time) {
 	p.commitTime.Store(w.ConfirmedTime())
 	if end := uint64(w.Confirmed()); end > p.confirmed.Load() {
 		p.confirmed.Store(end)
-		p.recent.settle(w.Confirmed(), now)
+		p.recent.settle(w.Confirmed(), p.lastAnswer(now))
 	}
 	if acked {
 		p.due.Store(true)
@@ -114,6 +115,14 @@ func (p *progress) advance(w *checkpoint.Window, acked bool, now time.Time) {
 
 // walsender is when ours was last seen at work.
 func (p *progress) walsender() time.Time { return time.Unix(0, p.seen.Load()) }
+
+// lastAnswer is when Kafka acknowledged last: the reader may look at it as late as ackTick.
+func (p *progress) lastAnswer(now time.Time) time.Time {
+	if at := p.answered.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return now
+}
 
 // mayConfirm is the position that Postgres may be told.
 func (p *progress) mayConfirm() lsn.End {

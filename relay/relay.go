@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/replication"
 )
 
@@ -46,7 +47,11 @@ func New(cfg Config, log *zap.Logger, registry prometheus.Registerer) *Relay {
 	}
 	r.patience.timeout = r.cfg.Postgres.WALSenderTimeout
 	r.slot.Store(&slotView{name: r.cfg.Postgres.Slot})
-	r.cfg.Kafka.OnBatch = r.metrics.acknowledged
+	r.cfg.Kafka.OnBatch = func(b kafka.BatchAck) {
+		now := time.Now()
+		r.progress.answered.Store(now.UnixNano())
+		r.metrics.acknowledged(b, now)
+	}
 	registry.MustRegister(newGauges(r.Status, r.produced.stats))
 	return r
 }

@@ -85,7 +85,7 @@ func TestQuietKeepsDeadlines(t *testing.T) {
 		t.Errorf("read after a deadline: %q, %v", b[:n], err)
 	}
 	_ = ours.SetWriteDeadline(time.Now().Add(time.Second)) // the buffers are full long before
-	large := make([]byte, 64<<20) // nobody reads
+	large := make([]byte, 64<<20)                          // nobody reads
 	n, err := ours.Write(large)
 	if n == 0 || n == len(large) || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("write: %d, %v", n, err)
