@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Sources are where a configuration comes from.
@@ -148,6 +149,10 @@ func (l *loader) flags(flags []Flag) {
 // assign sets a key from a text and remembers where that came from.
 func (l *loader) assign(s setting, text, from string) {
 	l.mark(s.key, from)
+	if !utf8.ValidString(text) { // variables and files may hold any bytes
+		l.problem(s.key, "", "want UTF-8")
+		return
+	}
 	if err := s.parse(text); err != nil {
 		if _, secret := s.value.Interface().(interface{ Reveal() string }); secret {
 			text = ""
