@@ -15,6 +15,7 @@ import (
 
 	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/internal/pgtest"
+	"github.com/walrelay/walrelay/internal/relaytest"
 )
 
 // snippet is a fenced block of a page.
@@ -164,7 +165,7 @@ func (r *reader) variables() []string {
 func (r *reader) run(dir string, words []string) {
 	r.t.Helper()
 	cmd := exec.CommandContext(r.t.Context(), words[0], words[1:]...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), append(r.variables(), "WALRELAY_HTTP_LISTEN=127.0.0.1:1")...)
+	cmd.Dir, cmd.Env = dir, append(relaytest.WithoutOurs(os.Environ()), append(r.variables(), "WALRELAY_HTTP_LISTEN=127.0.0.1:1")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		r.t.Errorf("%s: %v\n%s", strings.Join(words, " "), err, out)
 	}

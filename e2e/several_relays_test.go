@@ -19,7 +19,7 @@ import (
 // the other's records for its own.
 func TestSeveralRelays(t *testing.T) {
 	t.Parallel()
-	kafka := kafkatest.Shared(t, 1)
+	kafka := kafkatest.Start(t, kafkatest.Options{FastJVM: true}) // its topics are those of other tests
 	url := pgtest.Shared(t, "17").Database(t)
 	pgtest.Exec(t, url, workload.SQL)
 	db := connect(t, url)

@@ -66,6 +66,9 @@ func TestChangesUnderARunningRelay(t *testing.T) {
 					default:
 						before := w.fingerprint()
 						w.insert(5)
+						if c.lost && w.unproven(r) {
+							continue
+						}
 						w.delivered()
 						eventually(t, "the change is adopted", func() bool { return strings.Contains(c.name, "renamed") || w.fingerprint() != before })
 					}
@@ -73,6 +76,22 @@ func TestChangesUnderARunningRelay(t *testing.T) {
 			})
 		}
 	})
+}
+
+// unproven tells whether the relay has stopped since rows that it published went with their table, and nobody can tell that
+// there were no more. Whether it does depends on how far the horizon has come: other databases write log meanwhile.
+func (w *world) unproven(r *running) bool {
+	w.t.Helper()
+	eventually(w.t, "the new rows come, or the relay stops", func() bool {
+		return r.Status().State == Stopped || len(w.records()) >= w.next
+	})
+	if r.Status().State != Stopped {
+		return false
+	}
+	if reason := r.Status().Reason; !strings.Contains(reason, "cannot be proven") {
+		w.t.Errorf("stopped for %q", reason)
+	}
+	return true
 }
 
 // change executes statements one by one, with a row in the place of %s.

@@ -344,7 +344,7 @@ func TestTakenOverRelayStandsBy(t *testing.T) {
 	t.Cleanup(func() { _ = proxy.Close() })
 	cfg := w.config()
 	cfg.Postgres.URL = strings.Replace(w.url, direct.Host, proxy.Address(), 1)
-	cfg.Postgres.Instance, cfg.SaveInterval = "first", 2*time.Second
+	cfg.Postgres.Instance, cfg.SaveInterval = "first", 10*time.Second
 	first := w.start(cfg)
 	first.state(Streaming)
 	_, begin := w.row()
@@ -355,9 +355,17 @@ func TestTakenOverRelayStandsBy(t *testing.T) {
 	w.insert(10)
 	eventually(t, "a save", func() bool { _, saved := w.row(); return saved > begin })
 	w.insert(10)
-	eventually(t, "acknowledged and not saved", func() bool { // for two seconds
-		s := first.Status()
-		return len(w.records()) == 20 && s.InFlight == 0 && s.Confirmed != s.Saved
+	eventually(t, "acknowledged and not saved", func() bool { // for up to ten seconds
+		records := w.records()
+		if len(records) != 20 || first.Status().InFlight != 0 {
+			return false
+		}
+		last, err := lsn.ParseIdentity(header(records[len(records)-1], "walrelay.lsn"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, saved := w.row()
+		return !last.Commit.CoveredBy(saved)
 	})
 	proxy.Refuse(true)
 	proxy.Cut()
