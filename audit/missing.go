@@ -171,17 +171,7 @@ func await(ctx context.Context, p *kafka.Producer) error {
 	if trouble, ok := p.Trouble(); ok && trouble.Halted() {
 		return &HaltedError{trouble}
 	}
-	p.Send()
-	timer := time.NewTimer(time.Second)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-p.Notify():
-	case <-timer.C:
-	}
-	p.Acked(nil) // nobody counts them
-	return nil
+	return p.Wait(ctx)
 }
 
 // HaltedError says that a topic does not take records until somebody mends it.

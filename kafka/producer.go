@@ -274,6 +274,22 @@ func (p *Producer) Acked(dst []Ack) []Ack {
 // Notify tells that something changed: acknowledgements, space, a topic, trouble. One event stands for any number.
 func (p *Producer) Notify() <-chan struct{} { return p.events }
 
+// Wait lets go what was appended and waits until something changed, for a second at most. Acknowledgements are not kept: it
+// is for callers who go by Flushed, and who ask for Trouble before.
+func (p *Producer) Wait(ctx context.Context) error {
+	p.Send()
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-p.Notify():
+	case <-timer.C:
+	}
+	p.Acked(nil)
+	return nil
+}
+
 func (p *Producer) notify() {
 	select {
 	case p.events <- struct{}{}:

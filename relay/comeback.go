@@ -170,15 +170,5 @@ func (r *replay) await(ctx context.Context, p *kafka.Producer) error {
 	case trouble.Halted():
 		return &audit.HaltedError{Trouble: trouble}
 	}
-	p.Send()
-	timer := time.NewTimer(time.Second)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-p.Notify():
-	case <-timer.C:
-	}
-	p.Acked(nil) // Flushed tells
-	return nil
+	return p.Wait(ctx)
 }
