@@ -60,9 +60,6 @@ type RepairReport struct {
 	Compared audit.Report `json:"compared"`
 }
 
-// maxStale bounds the rows in Stale.
-const maxStale = 10_000
-
 // Repair publishes what is in the outbox tables and not in the topics, and makes the slot anew so that a relay goes on
 // exactly behind it, see replication.Repair. It needs the right to read the tables and the topics. No relay of the slot may
 // run.
@@ -165,7 +162,7 @@ func producing(ctx context.Context, settings kafka.Config, log *zap.Logger, f fu
 
 // leftOut takes note of a row whose key has a newer event.
 func (r *RepairReport) leftOut(row audit.Row) {
-	if len(r.Stale) < maxStale {
+	if len(r.Stale) < maxNamed {
 		r.Stale = append(r.Stale, row.String())
 	}
 }

@@ -167,7 +167,7 @@ func (r *replay) take(ctx context.Context, tx pgx.Tx, l *letter) error {
 	return nil
 }
 
-// maxNamed bounds the events that a report names.
+// maxNamed bounds the events or rows that a report names.
 const maxNamed = 10_000
 
 func (r *replay) impossible(event, reason string) {
