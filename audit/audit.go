@@ -52,6 +52,8 @@ type Audit struct {
 	older  bool // a row from before the horizon is there
 	// wentBack: what the topics have from before the horizon was read.
 	wentBack bool
+	keys     map[string]bool // that are wanted; empty: all
+	named    map[string]bool // ids that are wanted, with those that a row has
 }
 
 // bound is a table with its mapping.
@@ -71,7 +73,10 @@ const tick = 100 * time.Millisecond
 
 // New makes an audit that reads topics with the reader, which stays the caller's. It does no I/O.
 func New(cfg Config, reader *kafka.LogReader) (*Audit, error) {
-	a := &Audit{cfg: cfg, reader: reader, ledger: newLedger(cfg.Source)}
+	a := &Audit{
+		cfg: cfg, reader: reader, ledger: newLedger(cfg.Source), keys: set(cfg.Select.Keys, true), named: set(cfg.Select.IDs, false),
+	}
+	a.ledger.replay = cfg.Select.Replay
 	for i := range cfg.Tables {
 		t := &cfg.Tables[i]
 		route, err := router.Bind(t.Route, t.Relation, t.Catalog)
@@ -133,6 +138,9 @@ func (a *Audit) load(ctx context.Context, tx pgx.Tx, i int, candidates string) e
 		}
 		a.ledger.ranks = append(a.ledger.ranks, t.rank)
 	}
+	if t.rank.young, err = a.cfg.Select.Replay.young(ctx, tx); err != nil {
+		return err
+	}
 	total := int64(0)
 	if where.sql == "" {
 		if total, err = t.estimate(ctx, tx); err != nil {
@@ -140,13 +148,16 @@ func (a *Audit) load(ctx context.Context, tx pgx.Tx, i int, candidates string) e
 		}
 	}
 	done := a.ticker("reading table "+t.Name(), total)
-	return t.read(ctx, tx, where, t.rank, false, func(row *decoder.Row, order, _ int64) error {
+	return t.read(ctx, tx, where, t.rank, false, func(row *decoder.Row, is standing) error {
 		done(1)
 		message, err := a.route(t, row)
-		if message == nil || err != nil {
+		if message == nil || err != nil || !a.wanted(message) {
 			return err
 		}
-		return a.ledger.add(message, i, order)
+		if len(a.named) > 0 {
+			a.named[string(messageID(message))] = true
+		}
+		return a.ledger.add(message, i, is)
 	})
 }
 
@@ -161,6 +172,20 @@ func (a *Audit) route(t *bound, row *decoder.Row) (*router.Message, error) {
 		return nil, nil
 	}
 	return &t.message, nil
+}
+
+// wanted tells whether the key is one of those that were chosen.
+func (a *Audit) wanted(m *router.Message) bool {
+	return len(a.keys) == 0 || m.Key != nil && a.keys[string(m.Key)]
+}
+
+// set makes a set of names.
+func set(names []string, value bool) map[string]bool {
+	all := make(map[string]bool, len(names))
+	for _, name := range names {
+		all[name] = value
+	}
+	return all
 }
 
 // ticker gives a function that counts and tells Progress now and then.
@@ -237,6 +262,8 @@ func (a *Audit) take(r *kafka.Record) error {
 	switch a.ledger.strike(r) {
 	case duplicated:
 		a.report.Duplicated.add(describe(r))
+	case replayed:
+		a.report.Replayed++
 	case disordered:
 		a.report.OutOfOrder.add(describe(r))
 	case foreign:
@@ -254,7 +281,7 @@ func (a *Audit) bury(r *kafka.Record) error {
 
 // covers tells whether the row of a record would have been selected, as far as a record can tell.
 func (s Selection) covers(r *kafka.Record) bool {
-	if s.Horizon.XID != 0 || !s.Since.IsZero() {
+	if s.Horizon.XID != 0 || !s.Since.IsZero() || !s.Until.IsZero() || len(s.IDs)+len(s.Types)+len(s.Keys) > 0 {
 		return false
 	}
 	return s.FirstID == "" && s.LastID == "" || within(string(eventID(r)), s.FirstID, s.LastID)

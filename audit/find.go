@@ -31,7 +31,7 @@ func (a *Audit) Find(ctx context.Context, tx pgx.Tx, table, id string) (router.M
 		if err != nil {
 			return router.Message{}, err
 		}
-		err = t.read(ctx, tx, where, rank{}, false, func(row *decoder.Row, _, _ int64) error {
+		err = t.read(ctx, tx, where, rank{}, false, func(row *decoder.Row, _ standing) error {
 			verdict, err := t.route.Route(row, lsn.Identity{}, &t.message)
 			if err == nil && verdict == router.Filtered {
 				err = &router.PoisonError{Reason: "the filter of table " + t.Name() + " leaves it out"}
@@ -60,8 +60,8 @@ func (a *Audit) Find(ctx context.Context, tx pgx.Tx, table, id string) (router.M
 var uuidText = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // mayHave tells whether the text can be an id of the table. Another one would be an error to Postgres.
-func (t *bound) mayHave(id string) bool {
-	oid := t.typeOf(t.Table.Route.ColumnsOf(t.Relation).ID)
+func (t *Table) mayHave(id string) bool {
+	oid := t.typeOf(t.Route.ColumnsOf(t.Relation).ID)
 	if oid == oidUUID {
 		return uuidText.MatchString(id)
 	}

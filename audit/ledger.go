@@ -43,6 +43,9 @@ type ledger struct {
 	from, until lsn.End
 	untilTime   int64
 	ranks       []rank // by table; nil: rows are not put into order
+	replay      *Replay
+	young       map[uint32]bool // rows that the slot may still send, where a replay asks
+	picked      map[uint32]bool // rows that are replayed although they have a record, where that is of interest
 
 	index map[print]uint32
 	rows  []candidate
@@ -66,21 +69,25 @@ func newLedger(source uint32) *ledger {
 		source: source,
 		index:  make(map[print]uint32), lines: make(map[uint64]uint32),
 		topics: make(map[string]bool), dead: make(map[print]bool),
+		young: make(map[uint32]bool), picked: make(map[uint32]bool),
 		hash: newHasher(),
 	}
 }
 
 // add takes a row, as the message that it becomes.
-func (l *ledger) add(m *router.Message, table int, order int64) error {
+func (l *ledger) add(m *router.Message, table int, is standing) error {
 	l.loaded++
 	key := l.hash.message(m)
 	if i, ok := l.index[key]; ok {
 		c := &l.rows[i]
+		if is.young {
+			l.young[i] = true
+		}
 		if c.rows == 1<<16-2 {
 			return errAlike
 		}
 		c.rows++
-		c.order = min(c.order, order)
+		c.order = min(c.order, is.order)
 		return nil
 	}
 	if !l.topics[m.Topic] {
@@ -93,8 +100,12 @@ func (l *ledger) add(m *router.Message, table int, order int64) error {
 		l.lines[where] = at
 		l.keys = append(l.keys, line{newest: unordered})
 	}
-	l.index[key] = uint32(len(l.rows))
-	l.rows = append(l.rows, candidate{order: order, line: at, rows: 1})
+	i := uint32(len(l.rows))
+	l.index[key] = i
+	if is.young {
+		l.young[i] = true
+	}
+	l.rows = append(l.rows, candidate{order: is.order, line: at, rows: 1})
 	return nil
 }
 
@@ -117,8 +128,15 @@ func (l *ledger) strike(r *kafka.Record) verdict {
 	}
 	c := &l.rows[i]
 	k := &l.keys[c.line]
-	k.newest = max(k.newest, c.order, unordered+1)
+	if l.replay == nil {
+		k.newest = max(k.newest, c.order, unordered+1)
+	} else if known && position.Source == l.source && l.replay.covers(position.Commit) {
+		l.picked[i] = true
+	}
 	if c.seen >= c.rows {
+		if _, again := header(r, HeaderReplayed); again {
+			return replayed
+		}
 		return duplicated
 	}
 	c.seen++
@@ -135,6 +153,7 @@ const (
 	foreign
 	younger // than the rows that were loaded
 	duplicated
+	replayed // once more, on purpose
 	disordered
 )
 
@@ -203,9 +222,13 @@ func (l *ledger) bury(r *kafka.Record) {
 	l.dead[l.hash.sum(append([]byte{}, topic...), r.Key, eventID(r), part{})] = true
 }
 
-// buried tells whether the message is in the dead-letter topic.
+// buried tells whether the message is in the dead-letter topic, and is not known to have come back from there.
 func (l *ledger) buried(m *router.Message) bool {
-	return len(l.dead) > 0 && l.dead[l.hash.sum([]byte(m.Topic), m.Key, messageID(m), part{})]
+	if len(l.dead) == 0 || !l.dead[l.hash.sum([]byte(m.Topic), m.Key, messageID(m), part{})] {
+		return false
+	}
+	i, ok := l.index[l.hash.message(m)]
+	return !ok || !l.picked[i]
 }
 
 // HeaderTopic is the header of a dead letter with the topic in which it should have been.

@@ -40,6 +40,10 @@ func (h happening) record() *kafka.Record {
 	return r
 }
 
+func headerOf(name, value string) kafka.RecordHeader {
+	return kafka.RecordHeader{Name: []byte(name), Value: []byte(value)}
+}
+
 // bytesOf gives a field; null is the field that the text null stands for.
 func bytesOf(s string) []byte {
 	if s == "null" {
@@ -107,7 +111,7 @@ func TestLedger(t *testing.T) {
 			t.Parallel()
 			l := newLedger(ours)
 			for _, row := range test.rows {
-				if err := l.add(parse(t, row).message(), 0, unordered); err != nil {
+				if err := l.add(parse(t, row).message(), 0, standing{order: unordered}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -127,7 +131,7 @@ func TestLedgerExpects(t *testing.T) {
 	t.Parallel()
 	l := newLedger(ours)
 	for _, row := range []string{"t/k/1=v", "t/k/2=v", "t/k/2=v"} {
-		if err := l.add(parse(t, row).message(), 0, unordered); err != nil {
+		if err := l.add(parse(t, row).message(), 0, standing{order: unordered}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,7 +161,7 @@ func TestLedgerVanished(t *testing.T) {
 	} {
 		l := newLedger(ours)
 		l.from, l.until, l.untilTime = 100, 200, 200
-		if err := l.add(parse(t, "t/k/1=v").message(), 0, unordered); err != nil {
+		if err := l.add(parse(t, "t/k/1=v").message(), 0, standing{order: unordered}); err != nil {
 			t.Fatal(err)
 		}
 		if got := l.strike(parse(t, test.record).record()); got != test.want || l.vanished != test.vanished {
@@ -198,7 +202,7 @@ func TestLedgerStale(t *testing.T) {
 				if test.by == byNothing {
 					order = unordered
 				}
-				if err != nil || l.add(h.message(), 0, order) != nil {
+				if err != nil || l.add(h.message(), 0, standing{order: order}) != nil {
 					t.Fatal(err)
 				}
 			}
@@ -232,7 +236,7 @@ func TestLedgerModel(t *testing.T) {
 		l := newLedger(ours)
 		waiting := map[happening]int{}
 		for _, h := range rows {
-			if err := l.add(h.message(), 0, unordered); err != nil {
+			if err := l.add(h.message(), 0, standing{order: unordered}); err != nil {
 				t.Fatal(err)
 			}
 			waiting[content(h)]++
@@ -291,7 +295,7 @@ func BenchmarkLedger(b *testing.B) {
 				for i := range rows {
 					m.Key = strconv.AppendInt(m.Key[:0], int64(i%keys), 10)
 					m.Headers[0].Value = strconv.AppendInt(m.Headers[0].Value[:0], int64(i), 10)
-					if err := l.add(m, 0, int64(i)); err != nil {
+					if err := l.add(m, 0, standing{order: int64(i)}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -45,8 +45,8 @@ func (a *Audit) list(ctx context.Context, tx pgx.Tx, each func(Row, *router.Mess
 		if err != nil {
 			return err
 		}
-		err = t.read(ctx, tx, where, t.rank, a.cfg.Ranked, func(row *decoder.Row, _, micros int64) error {
-			taken, err := a.lookAt(t, row, micros, each)
+		err = t.read(ctx, tx, where, t.rank, a.cfg.Ranked, func(row *decoder.Row, is standing) error {
+			taken, err := a.lookAt(t, row, is.micros, each)
 			if taken {
 				left--
 			}
@@ -88,13 +88,14 @@ func (a *Audit) lookAt(t *bound, row *decoder.Row, micros int64, each func(Row, 
 	return true, each(found, &t.message)
 }
 
-// HeaderRepaired marks an event that was missing in its topic and published from its table later; the value is when.
+// HeaderRepaired marks an event that was missing in its topic and published from its table by a repair; the value is when
+// that began.
 const HeaderRepaired = "walrelay.repaired"
 
 // PublishOptions says how missing rows are published.
 type PublishOptions struct {
-	// Repaired marks them with HeaderRepaired.
-	Repaired bool
+	// Mark is a header that they get; without a name: none.
+	Mark router.Header
 	// AllowStale publishes also rows whose key has a newer event already: that key's last event is then the older one.
 	AllowStale bool
 	// Stale is told of each row that is left out for that reason. May be nil.
@@ -116,7 +117,7 @@ func (a *Audit) Publish(ctx context.Context, tx pgx.Tx, p *kafka.Producer, o Pub
 			}
 			return nil
 		}
-		mark(m, row, o.Repaired, time.Now())
+		mark(m, row, o.Mark, time.Now())
 		taken, err := a.hand(ctx, p, row, m)
 		if taken {
 			published++
@@ -131,7 +132,7 @@ func (a *Audit) Publish(ctx context.Context, tx pgx.Tx, p *kafka.Producer, o Pub
 }
 
 // mark makes a message what it is: published now, from a table. It has no place in the log.
-func mark(m *router.Message, row Row, repaired bool, now time.Time) {
+func mark(m *router.Message, row Row, header router.Header, now time.Time) {
 	m.Time = now.UnixMilli()
 	if n := len(m.Headers); n > 0 && m.Headers[n-1].Name == router.HeaderPosition {
 		m.Headers = m.Headers[:n-1]
@@ -139,8 +140,8 @@ func mark(m *router.Message, row Row, repaired bool, now time.Time) {
 	if !row.Time.IsZero() {
 		m.Headers = append(m.Headers, router.Header{Name: router.HeaderTime, Value: row.Time.UTC().AppendFormat(nil, router.TimeFormat)})
 	}
-	if repaired {
-		m.Headers = append(m.Headers, router.Header{Name: HeaderRepaired, Value: now.UTC().AppendFormat(nil, router.TimeFormat)})
+	if header.Name != "" {
+		m.Headers = append(m.Headers, header)
 	}
 }
 

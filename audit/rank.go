@@ -37,6 +37,14 @@ type rank struct {
 	sql     string   // of the order; empty: none
 	sort    []string // what to sort by, the order first
 	created string   // SQL of the time of commit or creation, µs since 1970; empty: not known
+	young   string   // SQL of whether the slot may still send the row; empty: nobody asks
+}
+
+// standing is what is known of a row beside its columns.
+type standing struct {
+	order  int64 // by its rank
+	micros int64 // the time of commit or creation, since 1970; unordered where it is not known
+	young  bool
 }
 
 // Types of id and time columns that can be put into order (src/include/catalog/pg_type.dat).
@@ -136,6 +144,11 @@ func (t *Table) typeOf(name string) uint32 {
 		return oid
 	}
 	return 0
+}
+
+// standing reads what the query gives behind the columns.
+func (r rank) standing(values [][]byte) standing {
+	return standing{order: r.ofRow(values[0]), micros: rank{by: byCreated}.ofRow(values[1]), young: string(values[2]) == "t"}
 }
 
 // ofRow reads the order from what sql gives.

@@ -24,6 +24,8 @@ type Report struct {
 	Unpublishable Finding `json:"unpublishable"`
 	// Duplicated are records of an event that stands before them in the log.
 	Duplicated Finding `json:"duplicated"`
+	// Replayed are records that a replay has put behind an earlier one of their event, on purpose.
+	Replayed int64 `json:"replayed"`
 	// OutOfOrder are first records of an event that stand behind one of a later event of their key. Where records have no
 	// walrelay.lsn nothing is known of their order.
 	OutOfOrder Finding `json:"out_of_order"`

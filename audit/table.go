@@ -1,8 +1,10 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,11 +58,15 @@ type Horizon struct {
 type Selection struct {
 	// Horizon leaves out what is known to be in Kafka.
 	Horizon Horizon
-	// Since leaves out what was created before it; zero: nothing. The table needs a column created_at, or the mapping a
-	// timestamp column, or the server track_commit_timestamp.
-	Since time.Time
+	// Since and Until are bounds of the time of creation, inclusive; zero: none. The table needs a column created_at, or the
+	// mapping a timestamp column.
+	Since, Until time.Time
 	// FirstID and LastID are bounds of the id, inclusive; empty: none.
 	FirstID, LastID string
+	// IDs, Types and Keys are the ids, event types and record keys that are wanted; empty: all.
+	IDs, Types, Keys []string
+	// Replay is for Choose; nil: rows that have a record are of no interest.
+	Replay *Replay
 }
 
 // candidates is the condition that a row's transaction is not older than the horizon. Transaction ids in rows have 32
@@ -104,12 +110,18 @@ func (s Selection) where(t *Table, candidates string) (condition, error) {
 		all = append(all, candidates)
 	}
 	columns := t.Route.ColumnsOf(t.Relation)
-	if !s.Since.IsZero() {
+	for _, bound := range []struct {
+		sign string
+		at   time.Time
+	}{{">=", s.Since}, {"<=", s.Until}} {
+		if bound.at.IsZero() {
+			continue
+		}
 		name := t.created(columns.Timestamp)
 		if name == "" {
 			return condition{}, fmt.Errorf("table %s has no column created_at to select by time; select by id", t.Name())
 		}
-		all = append(all, fmt.Sprintf("%s >= %d", t.micros(name), s.Since.UnixMicro()))
+		all = append(all, fmt.Sprintf("%s %s %d", t.micros(name), bound.sign, bound.at.UnixMicro()))
 	}
 	id := quote(columns.ID)
 	switch t.typeOf(columns.ID) {
@@ -123,6 +135,23 @@ func (s Selection) where(t *Table, candidates string) (condition, error) {
 			all = append(all, fmt.Sprint(id, bound[0], "$", len(args)))
 		}
 	}
+	oneOf := func(sql string, wanted []string) {
+		list := make([]string, len(wanted))
+		for i, text := range wanted {
+			args = append(args, text)
+			list[i] = "$" + strconv.Itoa(len(args))
+		}
+		all = append(all, sql+" IN ("+strings.Join(append(list, "NULL"), ", ")+")")
+	}
+	if len(s.IDs) > 0 {
+		oneOf(id, slices.DeleteFunc(slices.Clone(s.IDs), func(id string) bool { return !t.mayHave(id) }))
+	}
+	if len(s.Types) > 0 {
+		if t.typeOf(columns.Type) == 0 {
+			return condition{}, fmt.Errorf("table %s has no column %s to select by type; the setting columns.type names it", t.Name(), columns.Type)
+		}
+		oneOf(quote(columns.Type)+"::text", s.Types)
+	}
 	if len(all) == 0 {
 		return condition{}, nil
 	}
@@ -130,15 +159,14 @@ func (s Selection) where(t *Table, candidates string) (condition, error) {
 }
 
 // read hands over the selected rows, every column as the text that the stream would carry, in any order or sorted. The row
-// is valid during the call. micros is the time of commit or creation since 1970, or unordered where that is not known.
-func (t *Table) read(ctx context.Context, tx pgx.Tx, where condition, by rank, sorted bool, each func(row *decoder.Row, order, micros int64) error) error {
+// is valid during the call.
+func (t *Table) read(ctx context.Context, tx pgx.Tx, where condition, by rank, sorted bool, each func(row *decoder.Row, is standing) error) error {
 	args := make([][]byte, len(where.args))
 	for i, arg := range where.args {
 		args[i] = []byte(arg)
 	}
 	result := tx.Conn().PgConn().ExecParams(ctx, t.query(where.sql, by, sorted), args, nil, nil, nil)
 	row := decoder.Row{Relation: t.Relation, Columns: make([]decoder.Column, len(t.Relation.Columns))}
-	created := rank{by: byCreated}
 	var failed error
 	for failed == nil && result.NextRow() {
 		values := result.Values()
@@ -149,7 +177,7 @@ func (t *Table) read(ctx context.Context, tx pgx.Tx, where condition, by rank, s
 			}
 		}
 		n := len(row.Columns)
-		failed = each(&row, by.ofRow(values[n]), created.ofRow(values[n+1]))
+		failed = each(&row, by.standing(values[n:]))
 	}
 	if failed != nil {
 		// What is left would be read and dropped by Close, which may be much.
@@ -167,11 +195,8 @@ func (t *Table) query(where string, by rank, sorted bool) string {
 	for _, c := range t.Relation.Columns {
 		b.WriteString(quote(c.Name) + ", ")
 	}
-	for i, sql := range []string{by.sql, by.created} {
-		if sql == "" {
-			sql = "NULL"
-		}
-		b.WriteString([]string{"", ", "}[i] + sql)
+	for i, sql := range []string{by.sql, by.created, by.young} {
+		b.WriteString([]string{"", ", "}[min(i, 1)] + cmp.Or(sql, "NULL"))
 	}
 	b.WriteString(" FROM " + t.name() + where)
 	if sorted {

@@ -54,7 +54,7 @@ func ids(t *testing.T, conn *pgx.Conn, table *Table, s Selection, sorted bool) (
 		if by, err = rankOf(t.Context(), tx, table, where); err != nil {
 			return err
 		}
-		return table.read(t.Context(), tx, where, by, sorted, func(row *decoder.Row, _, _ int64) error {
+		return table.read(t.Context(), tx, where, by, sorted, func(row *decoder.Row, _ standing) error {
 			list = append(list, string(row.Columns[0].Data))
 			return nil
 		})
@@ -129,6 +129,8 @@ func TestSelections(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Shared(t, "").Database(t)
 	pgtest.Exec(t, url, outboxSQL, `INSERT INTO outbox SELECT i, CASE WHEN i % 2 = 0 THEN 'even' END FROM generate_series(1, 12) i`,
+		`UPDATE outbox SET type = CASE id % 6 WHEN 0 THEN 'Paid' WHEN 3 THEN 'it''s' END`,
+		`ALTER TABLE outbox ADD created_at timestamptz`, `UPDATE outbox SET created_at = timestamptz '2025-12-31 00:00:00Z' + id * interval '1 day'`,
 		`CREATE TABLE child () INHERITS (outbox)`, `INSERT INTO child VALUES (100)`,
 		`CREATE TABLE parts (LIKE outbox) PARTITION BY RANGE (id)`, `CREATE TABLE part PARTITION OF parts FOR VALUES FROM (0) TO (5)`,
 		`INSERT INTO parts VALUES (1), (2)`)
@@ -137,6 +139,8 @@ func TestSelections(t *testing.T) {
 	filtered.Filter = "aggregatetype = 'even' OR false"
 	parts := outbox()
 	parts.Relation.Name, parts.Partitioned = "parts", true
+	timed := outbox(decoder.RelationColumn{Name: "created_at", Type: oidTimestampt})
+	day := func(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
 	for _, test := range []struct {
 		name  string
 		table *Table
@@ -148,10 +152,22 @@ func TestSelections(t *testing.T) {
 		{"range of numbers", outbox(), Selection{FirstID: "9", LastID: "10"}, "9 10"},
 		{"up to", outbox(), Selection{LastID: "2"}, "1 2"},
 		{"partitions", parts, Selection{}, "1 2"},
+		{"ids, one of which can be none of this table", outbox(), Selection{IDs: []string{"3", "'x'", "7", "99"}}, "3 7"},
+		{"ids that can be none", outbox(), Selection{IDs: []string{"x"}}, ""},
+		{"types", outbox(), Selection{Types: []string{"Paid", "it's"}}, "3 6 9 12"},
+		{"types in a range", outbox(), Selection{Types: []string{"Paid"}, FirstID: "4", LastID: "11"}, "6"},
+		{"since", timed, Selection{Since: day(11)}, "11 12"},
+		{"until", timed, Selection{Until: day(2)}, "1 2"},
+		{"since and until", timed, Selection{Since: day(5), Until: day(6), IDs: []string{"6", "7"}}, "6"},
 	} {
 		if got, _ := ids(t, conn, test.table, test.s, false); strings.Join(got, " ") != test.want {
 			t.Errorf("%s: %v, want %s", test.name, got, test.want)
 		}
+	}
+	untyped := outbox()
+	untyped.Route.Columns.Type = "kind"
+	if _, err := (Selection{Types: []string{"t"}}).where(untyped, ""); err == nil || !strings.Contains(err.Error(), "no column kind") {
+		t.Errorf("types, without such a column: %v", err)
 	}
 	if _, err := (Selection{Since: time.Now()}).where(outbox(), ""); err == nil || !strings.Contains(err.Error(), "created_at") {
 		t.Errorf("since, without a time in the table: %v", err)

@@ -78,9 +78,7 @@ func (r *replay) leftOut(e *comeback) bool {
 		r.report.Already++
 		return true
 	case e.newer && !r.o.AllowStale:
-		if r.report.StaleEvents++; len(r.report.Stale) < maxNamed {
-			r.report.Stale = append(r.report.Stale, e.name)
-		}
+		r.report.stale(e.name)
 		return true
 	}
 	return false
@@ -89,7 +87,7 @@ func (r *replay) leftOut(e *comeback) bool {
 // placeOf is the place of the event of a record, also of one that was replayed.
 func placeOf(record *kafka.Record) (lsn.Identity, bool) {
 	for _, h := range slices.Backward(record.Headers) {
-		if name := string(h.Name); name == router.HeaderPosition || name == HeaderReplayed {
+		if name := string(h.Name); name == router.HeaderPosition || name == audit.HeaderReplayed {
 			id, err := lsn.ParseIdentity(string(h.Value))
 			return id, err == nil
 		}
@@ -131,7 +129,7 @@ func (r *replay) hand(ctx context.Context, p *kafka.Producer) error {
 		for {
 			status, err := p.Append(&e.message, uint64(i))
 			if isPoison(err) {
-				r.impossible(e.name, err.Error())
+				r.report.impossible(e.name, err.Error())
 				break
 			}
 			if err != nil {
@@ -164,7 +162,7 @@ func (r *replay) await(ctx context.Context, p *kafka.Producer) error {
 	case trouble.Kind == kafka.KindRecordTooLarge, trouble.Kind == kafka.KindRecordRefused:
 		if taken, ok := p.Withdraw(trouble.Topic, trouble.Partition); ok {
 			r.report.Replayed--
-			r.impossible(r.events[taken.Tx].name, trouble.Err.Error())
+			r.report.impossible(r.events[taken.Tx].name, trouble.Err.Error())
 			return nil
 		}
 	case trouble.Halted():

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -35,13 +36,13 @@ type letter struct {
 func (c *comparison) letters(ctx context.Context, reader *kafka.LogReader, topics []string, chosen *selection) (all []letter, others int64, err error) {
 	source := lsn.SourceOf(c.survey.Server.SystemID, c.survey.Server.DatabaseOID, c.survey.Publication)
 	places := make(map[lsn.Identity]bool)
-	err = reader.Read(ctx, topics, chosen.since, func(r *kafka.Record) error {
+	err = reader.Read(ctx, topics, time.Time{}, func(r *kafka.Record) error {
 		l, ok := letterOf(r)
 		switch {
 		case !ok || places[l.place]:
 		case l.place.Source != source:
 			others++
-		case chosen.takes(l.id, l.place):
+		case chosen.takes(&l):
 			places[l.place] = true
 			all = append(all, l)
 		}

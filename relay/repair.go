@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
@@ -12,6 +13,7 @@ import (
 	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/replication"
+	"github.com/walrelay/walrelay/router"
 )
 
 // RepairOptions says how Repair works.
@@ -73,7 +75,7 @@ func Repair(ctx context.Context, cfg Config, o RepairOptions, log *zap.Logger) (
 		Tables: cfg.TableNames(), Check: cfg.Fits, Report: o.Step,
 		Fill: func(ctx context.Context, _ replication.Prepared, h *replication.Handover) (err error) {
 			report, err = cfg.fill(ctx, h, fillOptions{
-				log: log, progress: o.Progress, publish: audit.PublishOptions{Repaired: true, AllowStale: o.AllowStale},
+				log: log, progress: o.Progress, mark: audit.HeaderRepaired, publish: audit.PublishOptions{AllowStale: o.AllowStale},
 				choose: func(s *replication.Survey) audit.Selection { return unproven(&h.Before, s.Server.SystemID) },
 			})
 			return err
@@ -99,6 +101,7 @@ func Backfill(cfg Config, progress func(audit.Progress), log *zap.Logger, report
 type fillOptions struct {
 	log      *zap.Logger
 	progress func(audit.Progress)
+	mark     string // name of a header; empty: none
 	publish  audit.PublishOptions
 	choose   func(*replication.Survey) audit.Selection
 }
@@ -138,6 +141,7 @@ func (c Config) publish(ctx context.Context, compared *comparison, o fillOptions
 	settings.TransactionalID = compared.transactionalID
 	o.publish.Total = compared.Left()
 	o.publish.Stale = report.leftOut
+	o.publish.Mark = router.Header{Name: o.mark, Value: time.Now().UTC().AppendFormat(nil, router.TimeFormat)}
 	return producing(ctx, settings, o.log, func(ctx context.Context, producer *kafka.Producer) error {
 		return compared.within(ctx, "", func(tx pgx.Tx) (err error) {
 			report.Published, report.StaleRows, err = compared.Publish(ctx, tx, producer, o.publish)

@@ -1,35 +1,42 @@
 package relay
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/audit"
-	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/replication"
-	"github.com/walrelay/walrelay/router"
 )
 
-// A replay has two halves. The first chooses events and makes their records: from the dead-letter topics, see letters.go.
-// The second, see comeback.go, is the same whatever they come from: it leaves out what is there already, keeps the order
-// of keys, marks and publishes.
+// ReplaySource is where a replay takes events from.
+type ReplaySource string
 
-// HeaderReplayed marks a record that a replay has brought to its topic; the value is the identity of the event. Such a
-// record has no walrelay.lsn, since it does not stand in its place.
-const HeaderReplayed = "walrelay.replayed"
+// The sources of a replay.
+const (
+	FromDeadLetters ReplaySource = "dead-letters"
+	FromTables      ReplaySource = "tables"
+)
 
-// ReplayOptions says what Replay brings back.
+// ReplayOptions says what Replay brings to the topics. An event must meet all that is said; nothing said means all events.
 type ReplayOptions struct {
-	// IDs are ids of events, or their identities as walrelay.lsn has them. Empty: all dead letters.
+	// From is FromDeadLetters when empty.
+	From ReplaySource
+	// IDs are ids of events; or, of dead letters, also their identities as walrelay.lsn has them.
 	IDs []string
+	// Keys are keys of records, and Types event types.
+	Keys, Types []string
+	// Since and Until are bounds, inclusive: of the commit of a dead letter, or of the time of creation of a row, see
+	// audit.Selection.
+	Since, Until time.Time
+	// FirstLSN and LastLSN are bounds of the commit record, inclusive. A row does not know its own; the record in its
+	// topic does, so that they go with Again.
+	FirstLSN, LastLSN lsn.Start
+	// Again publishes the rows whose event is in its topic already, too. Dead letters that are there are left out always.
+	Again bool
 	// DryRun publishes nothing.
 	DryRun bool
 	// AllowStale brings events back also where their key has a newer event in the topic already.
@@ -38,157 +45,78 @@ type ReplayOptions struct {
 	Progress func(audit.Progress)
 }
 
-// ReplayReport is the result of Replay. Replayed + Already + StaleEvents + Impossible.Count = Letters, unless it was
-// interrupted.
+// ReplayReport is the result of Replay. Events is the sum of Replayed, Already, Waiting, Buried, Gone, StaleEvents and
+// ImpossibleEvents, unless it was interrupted.
 type ReplayReport struct {
-	DryRun bool `json:"dry_run,omitempty"`
-	// Letters are the dead letters that were chosen, each event once; Others belong to other databases.
-	Letters int64 `json:"dead_letters"`
-	Others  int64 `json:"of_other_databases,omitempty"`
+	From   ReplaySource `json:"from"`
+	DryRun bool         `json:"dry_run,omitempty"`
+	// Events were chosen: dead letters, each event once, or rows. Others are dead letters of other databases.
+	Events int64 `json:"events"`
+	Others int64 `json:"of_other_databases,omitempty"`
 	// Replayed are in their topics now (or would be); Already were there before.
 	Replayed int64 `json:"replayed"`
 	Already  int64 `json:"already"`
+	// Waiting are rows without a record that a relay may still send. Buried are rows whose event is a dead letter. Gone were
+	// deleted or changed meanwhile.
+	Waiting int64 `json:"waiting,omitempty"`
+	Buried  int64 `json:"dead_letters,omitempty"`
+	Gone    int64 `json:"gone,omitempty"`
 	// Stale were left out since their keys have newer events; all are counted, the first are named.
 	Stale       []string `json:"stale,omitempty"`
 	StaleEvents int64    `json:"stale_events"`
-	// Impossible are those of which no record can be made, or that no topic takes, with the reason.
-	Impossible []string `json:"impossible,omitempty"`
-	// Unknown are IDs for which there is no dead letter.
+	// Impossible are those of which no record can be made, or that no topic takes, with the reason; the first are named.
+	Impossible       []string `json:"impossible,omitempty"`
+	ImpossibleEvents int64    `json:"impossible_events"`
+	// Unknown are IDs that no dead letter, or no row, has.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
-// selection is what a person has chosen.
-type selection struct {
-	ids   map[string]bool // with those that were found
-	since time.Time       // of the records; zero: all
-}
-
-// takes tells whether an event is chosen.
-func (s *selection) takes(id string, place lsn.Identity) bool {
-	taken := len(s.ids) == 0
-	for _, name := range []string{id, place.String()} {
-		if _, named := s.ids[name]; named && name != "" {
-			s.ids[name], taken = true, true
-		}
-	}
-	return taken
-}
-
-// Replay brings dead letters back to their topics. It can be repeated, and relays may run. It needs the right to read the
-// topics and, for events that are not whole in the dead-letter topic, their tables. Memory: all that is chosen.
-func Replay(ctx context.Context, cfg Config, o ReplayOptions, log *zap.Logger) (ReplayReport, error) {
-	cfg = cfg.withDefaults()
-	topics := cfg.deadLetterTopics()
-	if len(topics) == 0 {
-		return ReplayReport{}, &replication.SetupError{
-			Code:    fault.Configuration,
-			Problem: "no dead-letter topic is configured",
-			Remedy: "set on_poison to dead_letter, for this command alone if you like: WALRELAY_ON_POISON=dead_letter; " +
-				"dead_letter_topic names the topic",
-		}
-	}
-	c, err := cfg.compare(ctx, log, audit.Config{Progress: o.Progress}, func(*replication.Survey) audit.Selection { return audit.Selection{} })
-	if err != nil {
-		return ReplayReport{}, err
-	}
-	defer c.close()
-	if _, err := c.sameCluster(ctx); err != nil {
-		return ReplayReport{}, err
-	}
-	// Not the name of the relays, which would be refused from then on.
-	settings := cfg.Kafka
-	settings.TransactionalID = c.transactionalID + "/replay"
-	reader := kafka.NewLogReader(settings, log)
-	defer reader.Close()
-	r := &replay{comparison: c, cfg: cfg, o: o, reader: reader, settings: settings, log: log, report: ReplayReport{DryRun: o.DryRun}}
-	err = r.run(ctx, topics)
-	return r.report, err
-}
-
-// replay is one call of Replay.
-type replay struct {
-	*comparison
-	cfg      Config
-	o        ReplayOptions
-	reader   *kafka.LogReader
-	settings kafka.Config
-	log      *zap.Logger
-	report   ReplayReport
-	events   []*comeback
-}
-
-func (r *replay) run(ctx context.Context, topics []string) error {
-	chosen := &selection{ids: make(map[string]bool, len(r.o.IDs))}
-	for _, id := range r.o.IDs {
-		chosen.ids[id] = false
-	}
-	letters, others, err := r.letters(ctx, r.reader, topics, chosen)
-	if err != nil {
-		return err
-	}
-	r.report.Letters, r.report.Others = int64(len(letters)), others
-	for id, found := range chosen.ids {
-		if !found {
-			r.report.Unknown = append(r.report.Unknown, id)
-		}
-	}
-	slices.Sort(r.report.Unknown)
-	err = r.within(ctx, "", func(tx pgx.Tx) error {
-		for i := range letters {
-			if err := r.take(ctx, tx, &letters[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		err = r.leaveOut(ctx)
-	}
-	if err != nil || r.o.DryRun || len(r.events) == 0 {
-		r.report.Replayed = int64(len(r.events))
-		return err
-	}
-	_, err = producing(ctx, r.settings, r.log, r.hand)
-	return err
-}
-
-// take makes the record of a letter.
-func (r *replay) take(ctx context.Context, tx pgx.Tx, l *letter) error {
-	m, err := r.revive(ctx, tx, r.cfg, l)
-	var impossible *errImpossible
-	if errors.As(err, &impossible) {
-		r.impossible(l.String(), impossible.reason)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	r.events = append(r.events, newComeback(m, l))
-	return nil
+// LeftOut tells whether events that were asked for are not in their topics, and need a person.
+func (r *ReplayReport) LeftOut() bool {
+	return r.Buried+r.Gone+r.StaleEvents+r.ImpossibleEvents+int64(len(r.Unknown)) > 0
 }
 
 // maxNamed bounds the events or rows that a report names.
 const maxNamed = 10_000
 
-func (r *replay) impossible(event, reason string) {
-	r.report.Impossible = append(r.report.Impossible, event+": "+reason)
-}
-
-// follows compares places of one history.
-func follows(a, b lsn.Identity) int {
-	return cmp.Or(cmp.Compare(a.Commit, b.Commit), cmp.Compare(a.Ordinal, b.Ordinal))
-}
-
-// newComeback marks the record.
-func newComeback(m router.Message, l *letter) *comeback {
-	original := l.original
-	if original == nil {
-		original = time.UnixMicro(l.place.Time).UTC().AppendFormat(nil, router.TimeFormat)
+// stale takes note of an event whose key has a newer one.
+func (r *ReplayReport) stale(event string) {
+	if r.StaleEvents++; len(r.Stale) < maxNamed {
+		r.Stale = append(r.Stale, event)
 	}
-	m.Headers = slices.DeleteFunc(slices.Clone(m.Headers), func(h router.Header) bool {
-		return h.Name == router.HeaderPosition || h.Name == router.HeaderTime || h.Name == HeaderReplayed
-	})
-	m.Headers = append(m.Headers, router.Header{Name: router.HeaderTime, Value: original},
-		router.Header{Name: HeaderReplayed, Value: l.place.Append(nil)})
-	return &comeback{message: m, place: l.place, name: l.String()}
+}
+
+// impossible takes note of an event that cannot be published.
+func (r *ReplayReport) impossible(event, reason string) {
+	if r.ImpossibleEvents++; len(r.Impossible) < maxNamed {
+		r.Impossible = append(r.Impossible, event+": "+reason)
+	}
+}
+
+// Replay brings events to their topics from the dead-letter topics or from the tables, in the order of their keys and marked
+// with audit.HeaderReplayed. It can be repeated, and relays may run. It needs the right to read the topics and the tables;
+// for dead letters, the tables only where events are not whole. Memory: all dead letters that are chosen, or about 220 bytes a
+// row.
+func Replay(ctx context.Context, cfg Config, o ReplayOptions, log *zap.Logger) (ReplayReport, error) {
+	cfg = cfg.withDefaults()
+	if o.From == FromTables {
+		return replayTables(ctx, cfg, o, log)
+	}
+	return replayLetters(ctx, cfg, o, log)
+}
+
+// forReplay prepares what replays of both sources need. The transactional id is not that of the relays, which would be
+// refused from then on.
+func (c Config) forReplay(ctx context.Context, o ReplayOptions, log *zap.Logger, choose func(*replication.Survey) audit.Selection) (*comparison, kafka.Config, error) {
+	settings := c.Kafka
+	compared, err := c.compare(ctx, log, audit.Config{Ranked: true, Progress: o.Progress}, choose)
+	if err != nil {
+		return nil, settings, err
+	}
+	if _, err := compared.sameCluster(ctx); err != nil {
+		compared.close()
+		return nil, settings, err
+	}
+	settings.TransactionalID = compared.transactionalID + "/replay"
+	return compared, settings, nil
 }

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/walrelay/walrelay/audit"
 	"github.com/walrelay/walrelay/internal/kafkatest"
 	"github.com/walrelay/walrelay/internal/pgtest"
 	"github.com/walrelay/walrelay/lsn"
@@ -102,8 +104,8 @@ func TestReplay(t *testing.T) {
 	cfg.Messages.Topics = []string{"outbox.event.*"}
 	got := w.replay(cfg, ReplayOptions{})
 	want := ReplayReport{
-		Letters: 9, Replayed: 4, StaleEvents: 1,
-		Impossible: []string{
+		From: FromDeadLetters, Events: 9, Replayed: 4, StaleEvents: 1,
+		ImpossibleEvents: 4, Impossible: []string{
 			`id 6: column aggregatetype: route: value "not/legal" makes the illegal topic name "outbox.event.not/legal": only ASCII ` +
 				"letters, digits, dot, underscore and hyphen are allowed",
 			"event: the row was too large to be read, so that its id is not known; insert it anew if its event is still wanted",
@@ -122,7 +124,7 @@ func TestReplay(t *testing.T) {
 	if again.Replayed != 1 || again.Already != 2 || !cmp.Equal(again.Unknown, []string{"4", "nobody"}) {
 		t.Errorf("again: %+v", again)
 	}
-	if all := w.replay(cfg, ReplayOptions{}); all.Replayed != 0 || all.Already != 5 || all.Letters != 9 {
+	if all := w.replay(cfg, ReplayOptions{}); all.Replayed != 0 || all.Already != 5 || all.Events != 9 {
 		t.Errorf("once more: %+v", all)
 	}
 	verified, err := Verify(t.Context(), cfg, VerifyOptions{}, nil)
@@ -137,7 +139,7 @@ func (w *world) cameBack(want map[string]string) {
 	order := map[string]lsn.Identity{}
 	found := map[string]bool{}
 	for _, record := range w.records() {
-		mark, id := header(record, HeaderReplayed), header(record, "id")
+		mark, id := header(record, audit.HeaderReplayed), header(record, "id")
 		if mark == "" || record.Topic == "dead" {
 			continue
 		}
@@ -160,6 +162,54 @@ func (w *world) cameBack(want map[string]string) {
 	}
 	if len(found) != len(want) {
 		w.t.Errorf("%d came back, want %d", len(found), len(want))
+	}
+}
+
+// Dead letters are chosen by key, time, position and, where a header has it, by type.
+func TestReplayChooses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.Shared(t, ""))
+	w.exec("alter table outbox alter aggregatetype drop not null")
+	cfg := w.config()
+	cfg.DeadLetterTopic = "dead"
+	if _, err := Replay(t.Context(), cfg, ReplayOptions{Types: []string{"a"}, DryRun: true}, nil); err == nil || !strings.Contains(err.Error(), "--from tables") {
+		t.Errorf("by type, which no header has: %v", err)
+	}
+	cfg.Tables = []Table{{Name: "public.outbox", Route: router.Config{Placements: []string{"type:header:kind"}}}}
+	r := w.start(cfg)
+	r.state(Streaming)
+	var places []lsn.Identity
+	for i := range 4 {
+		w.exec(fmt.Sprintf("insert into outbox values (%d, null, 'k%d', '%c', '{}')", i, i%2, 'a'+i))
+		eventually(t, "it is buried", func() bool { return len(w.records()) == i+1 })
+		place, err := lsn.ParseIdentity(header(w.records()[i], router.HeaderPosition))
+		if err != nil {
+			t.Fatal(err)
+		}
+		places = append(places, place)
+	}
+	w.exec("update outbox set aggregatetype = 'order'")
+	at := func(i int) time.Time { return time.UnixMicro(places[i].Time) }
+	for name, c := range map[string]struct {
+		o    ReplayOptions
+		want int64
+	}{
+		"all":                    {ReplayOptions{}, 4},
+		"key":                    {ReplayOptions{Keys: []string{"k1"}}, 2},
+		"no such key":            {ReplayOptions{Keys: []string{"k"}}, 0},
+		"types":                  {ReplayOptions{Types: []string{"a", "d"}}, 2},
+		"type and key":           {ReplayOptions{Types: []string{"a", "d"}, Keys: []string{"k1"}}, 1},
+		"since":                  {ReplayOptions{Since: at(1)}, 3},
+		"until":                  {ReplayOptions{Until: at(1)}, 2},
+		"since and until":        {ReplayOptions{Since: at(1), Until: at(2)}, 2},
+		"from a position":        {ReplayOptions{FirstLSN: places[2].Commit}, 2},
+		"up to a position":       {ReplayOptions{LastLSN: places[0].Commit}, 1},
+		"positions and identity": {ReplayOptions{FirstLSN: places[0].Commit, LastLSN: places[1].Commit, IDs: []string{places[1].String()}}, 1},
+	} {
+		c.o.DryRun = true
+		if got := w.replay(cfg, c.o); got.Events != c.want || got.Replayed != c.want {
+			t.Errorf("%s: %+v, want %d", name, got, c.want)
+		}
 	}
 }
 

@@ -48,6 +48,19 @@ func TestReplay(t *testing.T) {
 	if records, err := kafkatest.ReadAll(t.Context(), brokers, "outbox.event.order"); err != nil || len(records) != 2 {
 		t.Errorf("%d records, %v", len(records), err)
 	}
+
+	got = walrelay(t, environ, "replay", "--from", "tables", "--again", "--key", "o-1", "--type", "t")
+	if got.code != exitStopped || got.out != "1 rows: 1 published, 0 were in their topics already\n" {
+		t.Errorf("once more from the table: %+v", got)
+	}
+	got = walrelay(t, environ, "replay", "--from", "tables", "--again", "--lsn", "..0/1", "--json")
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != exitStopped || report.Events != 0 || report.From != relay.FromTables {
+		t.Errorf("below all positions: %+v, %v", got, err)
+	}
+	got = walrelay(t, environ, "replay", "--from", "tables", "77")
+	if got.code != exitDifferences || !strings.Contains(got.out, "no row has this id: 1\n    77\n") {
+		t.Errorf("an id that no row has: %+v", got)
+	}
 	if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
 		t.Errorf("exit: %v\n%s", err, output)
 	}
@@ -64,6 +77,14 @@ func TestReplayBadInput(t *testing.T) {
 	}{
 		{[]string{"replay"}, exitConfiguration, "--all"},
 		{[]string{"replay", "--all", "1"}, exitConfiguration, "leave out the ids"},
+		{[]string{"replay", "--all", "--since", "1h"}, exitConfiguration, "leave out the ids"},
+		{[]string{"replay", "--from", "topic", "1"}, exitConfiguration, "want dead-letters or tables"},
+		{[]string{"replay", "--again", "1"}, exitConfiguration, "want --from tables"},
+		{[]string{"replay", "--from", "tables", "--lsn", "0/1..", "1"}, exitConfiguration, "want --again"},
+		{[]string{"replay", "--lsn", "0/1"}, exitConfiguration, "want a range such as 0/16B3748..0/1700000"},
+		{[]string{"replay", "--lsn", ".."}, exitConfiguration, "want a range"},
+		{[]string{"replay", "--lsn", "x..0/1"}, exitConfiguration, "want a range"},
+		{[]string{"replay", "--until", "noon"}, exitConfiguration, "--until noon: want a time"},
 		{[]string{"replay", "--all"}, exitPerson, "dead_letter_topic"},
 	} {
 		if got := walrelay(t, environ, c.args...); got.code != c.code || !oneLineWith(got.err, "walrelay: ", c.want) {

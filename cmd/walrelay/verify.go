@@ -69,15 +69,9 @@ const verifyExits = `Exit code 5: rows are missing or unpublishable, or records 
 // selection reads the flags.
 func (f verifyFlags) selection(now time.Time) (audit.Selection, error) {
 	var s audit.Selection
-	if f.since != "" {
-		at, err := time.Parse(time.RFC3339, f.since)
-		if ago, durationErr := time.ParseDuration(f.since); durationErr == nil {
-			at, err = now.Add(-ago), nil
-		}
-		if err != nil {
-			return s, fmt.Errorf("--since %s: want a time such as 2026-11-29T12:00:00Z, or a duration such as 24h", f.since)
-		}
-		s.Since = at
+	var err error
+	if s.Since, err = parseTime("--since", f.since, now); err != nil {
+		return s, err
 	}
 	if f.ids != "" {
 		first, last, ok := strings.Cut(f.ids, "..")
@@ -90,6 +84,21 @@ func (f verifyFlags) selection(now time.Time) (audit.Selection, error) {
 		return s, errors.New("--wait: want 0s or more")
 	}
 	return s, nil
+}
+
+// parseTime reads a time, or how long ago it was; zero where nothing is said.
+func parseTime(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil {
+		return now.Add(-ago), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, fmt.Errorf("%s %s: want a time such as 2026-11-29T12:00:00Z, or a duration such as 24h", flag, text)
+	}
+	return at, nil
 }
 
 // longCommand prepares what verify and repair have in common: the configuration, a logger for warnings, a bar, signals.

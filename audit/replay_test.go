@@ -1,0 +1,127 @@
+package audit
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/walrelay/walrelay/lsn"
+)
+
+// What a replay of rows 3, 5, 7 and 9 of one key publishes, in short: an id, with a ! where it is stale.
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	const rows = "t/k/3=v t/k/5=v t/k/7=v t/k/9=v"
+	for _, test := range []struct {
+		name             string
+		replay           Replay
+		young            string // ids
+		records          string
+		want             string
+		already, waiting int64
+	}{
+		{"nothing is there", Replay{}, "", "", "3 5 7 9", 0, 0},
+		{"what is missing, behind nothing newer", Replay{}, "", "t/k/3=v@3:3 t/k/5=v@5:5", "7 9", 2, 0},
+		{"what is missing, and has been overtaken", Replay{}, "", "t/k/3=v@3:3 t/k/7=v@7:7", "5! 9", 2, 0},
+		{"the slot may still send", Replay{}, "7 9", "t/k/3=v@3:3 t/k/7=v@7:7", "5!", 2, 1},
+		{"the slot may still send, but has not", Replay{}, "7 9", "", "3 5", 0, 2},
+		{"again", Replay{Again: true}, "", "t/k/3=v@3:3 t/k/5=v@5:5 t/k/7=v@7:7 t/k/9=v@9:9", "3 5 7 9", 0, 0},
+		{"again, in part missing", Replay{Again: true}, "9", "t/k/7=v@7:7", "3 5 7", 0, 1},
+		{"again, and a newer event is not among the rows", Replay{Again: true}, "",
+			"t/k/3=v@3:3 t/k/5=v@5:5 t/k/7=v@7:7 t/k/8=v@8:8", "3! 5! 7! 9", 0, 0},
+		{"positions", Replay{Again: true, From: 5, To: 7}, "", "t/k/3=v@3:3 t/k/5=v@5:5 t/k/7=v@7:7", "5 7", 0, 0},
+		{"positions, with a newer event behind them", Replay{Again: true, From: 5, To: 7}, "",
+			"t/k/3=v@3:3 t/k/5=v@5:5 t/k/7=v@7:7 t/k/9=v@9:9", "5! 7!", 0, 0},
+		{"from a position on", Replay{Again: true, From: 7}, "", "t/k/3=v@3:3 t/k/7=v@7:7 t/k/9=v@9:9", "7 9", 0, 0},
+		{"up to a position", Replay{Again: true, To: 5}, "", "t/k/3=v@3:3 t/k/5=v@5:5", "3 5", 0, 0},
+		{"positions of another database are none", Replay{Again: true, From: 5}, "", "t/k/3=v@!6:6 t/k/5=v@5:5", "5", 0, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLedger(ours)
+			l.ranks, l.replay = []rank{{by: byNumber}}, &test.replay
+			for _, row := range strings.Fields(rows) {
+				h := parse(t, row)
+				order, err := strconv.ParseInt(h.id, 10, 64)
+				young := strings.Contains(test.young, h.id)
+				if err != nil || l.add(h.message(), 0, standing{order: order, young: young}) != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, record := range strings.Fields(test.records) {
+				l.strike(parse(t, record).record())
+			}
+			got := l.choose()
+			var list []string
+			for _, row := range strings.Fields(rows) {
+				h := parse(t, row)
+				if missing, stale := l.take(h.message()); missing {
+					list = append(list, h.id+map[bool]string{true: "!"}[stale])
+				}
+			}
+			if strings.Join(list, " ") != test.want || got.Already != test.already || got.Waiting != test.waiting || got.Left != int64(len(list)) {
+				t.Errorf("%v and %+v, want %s, %d already, %d waiting", list, got, test.want, test.already, test.waiting)
+			}
+		})
+	}
+}
+
+// A record that was replayed on purpose is no duplicate, whatever the row's other records are.
+func TestLedgerReplayed(t *testing.T) {
+	t.Parallel()
+	l := newLedger(ours)
+	h := parse(t, "t/k/1=v@1:1")
+	if err := l.add(h.message(), 0, standing{}); err != nil {
+		t.Fatal(err)
+	}
+	marked := h
+	marked.source = 0
+	again := marked.record()
+	again.Headers = append(again.Headers, headerOf(HeaderReplayed, "2026-11-30T12:00:00Z"))
+	got := fmt.Sprint(l.strike(h.record()), l.strike(again), l.strike(again), l.strike(h.record()))
+	if want := fmt.Sprint(found, replayed, replayed, duplicated); got != want {
+		t.Errorf("verdicts %s, want %s", got, want)
+	}
+}
+
+// A dead letter is left alone until it has come back; from then on it is an event like all.
+func TestChooseDeadLetters(t *testing.T) {
+	t.Parallel()
+	l := newLedger(ours)
+	l.replay = &Replay{Again: true}
+	for _, row := range []string{"t/k/1=v", "t/k/2=v"} {
+		h := parse(t, row)
+		if err := l.add(h.message(), 0, standing{}); err != nil {
+			t.Fatal(err)
+		}
+		letter := h.record()
+		letter.Topic = "dead"
+		letter.Headers = append(letter.Headers, headerOf(HeaderTopic, h.topic))
+		l.bury(letter)
+	}
+	l.strike(parse(t, "t/k/1=v").record())
+	l.choose()
+	for row, want := range map[string]bool{"t/k/1=v": false, "t/k/2=v": true} {
+		if got := l.buried(parse(t, row).message()); got != want {
+			t.Errorf("%s buried: %v", row, got)
+		}
+	}
+}
+
+func TestReplayCovers(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		replay Replay
+		at     lsn.Start
+		want   bool
+	}{
+		{Replay{}, 5, false}, // nobody asks
+		{Replay{From: 5}, 4, false}, {Replay{From: 5}, 5, true}, {Replay{From: 5}, 9, true},
+		{Replay{To: 5}, 5, true}, {Replay{To: 5}, 6, false}, {Replay{From: 5, To: 5}, 5, true},
+	} {
+		if got := test.replay.covers(test.at); got != test.want {
+			t.Errorf("%+v covers %v: %v", test.replay, test.at, got)
+		}
+	}
+}
