@@ -244,12 +244,19 @@ func header(r *kafka.Record, name string) ([]byte, bool) {
 	return nil, false
 }
 
-// The event's id is the header in front of the others, whatever its name, wherever there is one.
+// The event's id is the header in front of the others, whatever its name, wherever there is one. Debezium puts headers about
+// itself in front of that (extended.headers.enabled, as shipped).
 func eventID(r *kafka.Record) []byte {
-	if len(r.Headers) == 0 || string(r.Headers[0].Name) == router.HeaderPosition {
-		return nil
+	for _, h := range r.Headers {
+		switch name := string(h.Name); {
+		case strings.HasPrefix(name, "__debezium.context."):
+		case name == router.HeaderPosition:
+			return nil
+		default:
+			return h.Value
+		}
 	}
-	return r.Headers[0].Value
+	return nil
 }
 
 func messageID(m *router.Message) []byte {

@@ -126,6 +126,22 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+// Debezium's records have headers about itself in front of the id.
+func TestLedgerKnowsDebezium(t *testing.T) {
+	t.Parallel()
+	l := newLedger(ours)
+	h := parse(t, "t/k/1=v")
+	if err := l.add(h.message(), 0, standing{order: unordered}); err != nil {
+		t.Fatal(err)
+	}
+	record := h.record()
+	record.Headers = append([]kafka.RecordHeader{headerOf("__debezium.context.connectorLogicalName", "shop"),
+		headerOf("__debezium.context.taskId", "0")}, record.Headers...)
+	if got := l.strike(record); got != found || l.missing() != 0 {
+		t.Errorf("verdict %d, %d missing", got, l.missing())
+	}
+}
+
 // What the slot is going to send is not missing, and stays one row when it is in Kafka as well.
 func TestLedgerExpects(t *testing.T) {
 	t.Parallel()

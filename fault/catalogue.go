@@ -89,7 +89,7 @@ var Catalogue = []Entry{
 	{TableUnknown, "A row of a table came that is neither an outbox table nor ignored; it could be events under a new name.", "Add it to `tables`, list it under `ignore`, or take it out of the publication."},
 	{TableNotEmpty, "The outbox has rows that are older than the slot.", "`walrelay init --existing=publish` publishes them first; `--existing=skip` leaves them out."},
 	{Schema, "The tables of schema `walrelay` are older than the program.", "`walrelay init`."},
-	{Subscribers, "A publication of all tables would send a new table to subscribers that do not have it, and would stop.", "Create it at the subscribers first; the message has the statements."},
+	{Subscribers, "A publication of all tables would send a new table to subscribers that do not have it, and would stop.", "`--no-subscribers <publication>` where none of its readers is a Postgres subscription, such as Debezium; otherwise create the table at the subscribers first: the message has the statements."},
 	{Publication, "The publication does not carry every outbox table as it must.", "`ALTER PUBLICATION …`, as the message says. Rows inserted before that are not in the stream."},
 	{PublicationMissing, "The publication does not exist any more, or is missing at this position of the log; rows may not be in the stream.", "`walrelay repair` finds and restores them."},
 	{SlotName, "The slot's name is not allowed.", "1 to 63 characters out of a-z, 0-9 and _."},

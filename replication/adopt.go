@@ -59,6 +59,9 @@ func (s *setup) adopt(ctx context.Context, o AdoptOptions) error {
 			return err
 		}
 	}
+	if _, err := s.mayMigrate(ctx); err != nil { // before the program of the slot is stopped
+		return err
+	}
 	if s.found.publication != nil {
 		if err := s.onlyOurs(ctx, o.Ignore); err != nil {
 			return err

@@ -146,6 +146,10 @@ func (s *setup) refuseCarried(ctx context.Context, schema, table string, script 
 	if err != nil || len(names) == 0 {
 		return err
 	}
+	readers, err := possibleSubscribers(ctx, s.conn, s.Server.Version, s.Slot)
+	if err != nil || readers == "" {
+		return err
+	}
 	text, err := script()
 	if err != nil {
 		return err
@@ -153,8 +157,10 @@ func (s *setup) refuseCarried(ctx context.Context, schema, table string, script 
 	return &SetupError{
 		Code: fault.Subscribers,
 		Problem: fmt.Sprintf("publication %s would send the new table %s to its subscribers, "+
-			"which do not have it and would stop", strings.Join(names, ", "), table),
-		Remedy: "on each subscriber run: " + creations(text) + " and then here the output of walrelay init --sql",
+			"which do not have it and would stop; there may be some: %s", strings.Join(names, ", "), table, readers),
+		Remedy: "if no Postgres subscription reads it (Debezium is none), add --no-subscribers " + strings.Join(names, " --no-subscribers ") +
+			" to walrelay init or walrelay slot adopt; otherwise on each subscriber run: " + creations(text) +
+			" and then here the output of walrelay init --sql",
 	}
 }
 

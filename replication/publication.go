@@ -35,6 +35,9 @@ func (r catalogRow) String() string { return fmt.Sprintf("%d/%s", r.oid, r.xmin)
 // firstWithSchemas is the first version with FOR TABLES IN SCHEMA.
 const firstWithSchemas = 150000
 
+// firstDecodingStandby is the first version whose standbys have logical slots of their own.
+const firstDecodingStandby = 160000
+
 // FindPublication looks a publication up. Nil when there is none. version is Server.Version.
 func FindPublication(ctx context.Context, conn *pgx.Conn, version int, name string) (*Publication, error) {
 	p := &Publication{Name: name, tables: map[uint32]catalogRow{}, schemas: map[string]catalogRow{}}
@@ -151,6 +154,23 @@ func CreatePublication(ctx context.Context, conn *pgx.Conn, name string, tables 
 		return fmt.Errorf("create publication %s: %w", name, err)
 	}
 	return nil
+}
+
+// possibleSubscribers says in words who may read this database's publications beside the slot: other slots, and from
+// Postgres 16 on whatever reads a standby, which is not known here. Empty: nobody.
+func possibleSubscribers(ctx context.Context, conn *pgx.Conn, version int, slot string) (string, error) {
+	var readers string
+	err := conn.QueryRow(ctx, `
+		SELECT coalesce(string_agg('slot ' || slot_name, ', ' ORDER BY slot_name)
+		                FILTER (WHERE plugin = 'pgoutput' AND database = current_database() AND slot_name <> $1), '')
+		    || CASE WHEN $2 AND (coalesce(bool_or(slot_type = 'physical'), false)
+		            OR EXISTS (SELECT FROM pg_stat_replication r WHERE NOT EXISTS (
+		                       SELECT FROM pg_replication_slots l WHERE l.active_pid = r.pid))) THEN ' and readers of a standby' ELSE '' END
+		FROM pg_replication_slots`, slot, version >= firstDecodingStandby).Scan(&readers)
+	if err != nil {
+		return "", fmt.Errorf("look for other slots: %w", err)
+	}
+	return strings.TrimPrefix(readers, " and "), nil
 }
 
 // carriers lists the publications that would take a new table of the schema along by themselves, to subscribers

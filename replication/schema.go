@@ -3,9 +3,9 @@ package replication
 import "context"
 
 // SetupSchema makes or updates the schema walrelay alone, for the database of an application that consumes events and has
-// no outbox. It needs neither a slot nor wal_level = logical. Report is told of each step; it may be nil.
-func SetupSchema(ctx context.Context, cfg Config, report func(Step)) error {
-	_, err := withSetup(ctx, cfg, SetupOptions{Init: true, Report: report}, (*setup).schemaAlone)
+// no outbox. It needs neither a slot nor wal_level = logical. noSubscribers and report are as in SetupOptions.
+func SetupSchema(ctx context.Context, cfg Config, noSubscribers []string, report func(Step)) error {
+	_, err := withSetup(ctx, cfg, SetupOptions{Init: true, NoSubscribers: noSubscribers, Report: report}, (*setup).schemaAlone)
 	return err
 }
 

@@ -233,7 +233,7 @@ func (s *setup) verify(ctx context.Context) error {
 
 // migrate brings walrelay's own tables up to date. Only init and a first start may.
 func (s *setup) migrate(ctx context.Context) error {
-	pending, err := migrations.Pending(ctx, s.conn)
+	pending, err := s.mayMigrate(ctx)
 	if err != nil {
 		return err
 	}
@@ -241,21 +241,27 @@ func (s *setup) migrate(ctx context.Context) error {
 		s.there("schema %s", migrations.Schema)
 		return nil
 	}
-	if s.found.row != nil && !s.o.Init {
-		return &SetupError{
-			Code:    fault.Schema,
-			Problem: "the tables of schema walrelay are older than this walrelay",
-			Remedy:  "run walrelay init",
-		}
-	}
-	if err := s.refuseCarried(ctx, migrations.Schema, "walrelay.checkpoint", migrations.SQL); err != nil {
-		return err
-	}
 	if err := migrations.Apply(ctx, s.config); err != nil {
 		return err
 	}
 	s.changed("schema %s created or brought up to date", migrations.Schema)
 	return nil
+}
+
+// mayMigrate tells whether walrelay's own tables are out of date, and refuses where they may not be brought up to date.
+func (s *setup) mayMigrate(ctx context.Context) (pending bool, err error) {
+	pending, err = migrations.Pending(ctx, s.conn)
+	if err != nil || !pending {
+		return false, err
+	}
+	if s.found.row != nil && !s.o.Init {
+		return true, &SetupError{
+			Code:    fault.Schema,
+			Problem: "the tables of schema walrelay are older than this walrelay",
+			Remedy:  "run walrelay init",
+		}
+	}
+	return true, s.refuseCarried(ctx, migrations.Schema, "walrelay.checkpoint", migrations.SQL)
 }
 
 func (s *setup) there(format string, args ...any) {

@@ -335,8 +335,8 @@ func TestSetupRefuses(t *testing.T) {
 			`CREATE PUBLICATION p FOR TABLE public.outbox WITH (publish = 'delete')`},
 			options: SetupOptions{Init: true}, want: "ALTER PUBLICATION"},
 		{name: "neighbour's publication of all tables", sql: []string{`CREATE TABLE public.outbox ` + columns,
-			`CREATE PUBLICATION theirs FOR ALL TABLES`}, want: "CREATE TABLE IF NOT EXISTS walrelay.checkpoint"},
-		{name: "init, neighbour's publication of all tables", sql: []string{`CREATE PUBLICATION theirs FOR ALL TABLES`},
+			`CREATE PUBLICATION theirs FOR ALL TABLES`, otherSlot}, want: "CREATE TABLE IF NOT EXISTS walrelay.checkpoint"},
+		{name: "init, neighbour's publication of all tables", sql: []string{`CREATE PUBLICATION theirs FOR ALL TABLES`, otherSlot},
 			options: SetupOptions{Init: true}, want: `CREATE TABLE IF NOT EXISTS "public"."outbox"`},
 	}
 	t.Parallel()
@@ -354,6 +354,27 @@ func TestSetupRefuses(t *testing.T) {
 				t.Errorf("something was changed (-before +after):\n%s", diff)
 			}
 		})
+	}
+}
+
+// otherSlot makes a slot that may be a subscriber's, with a name of the database's.
+const otherSlot = `SELECT pg_create_logical_replication_slot('of_' || oid, 'pgoutput') FROM pg_database WHERE datname = current_database()`
+
+// A publication of all tables that nobody can be reading is no obstacle; one that is read through a standby may be.
+func TestPublicationWithoutSubscribers(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"15", "16"} {
+		server := pgtest.Start(t, pgtest.Options{Version: version})
+		pgtest.Exec(t, server.URL("postgres"), `CREATE PUBLICATION theirs FOR ALL TABLES`, `SELECT pg_create_physical_replication_slot('standby')`)
+		cfg := Config{URL: server.URL("postgres"), Slot: slotName(t)}
+		_, err := Setup(t.Context(), cfg, SetupOptions{Init: true})
+		if version >= "16" {
+			wantSetupError(t, err, "there may be some: readers of a standby; if no Postgres subscription reads it (Debezium is none), add --no-subscribers theirs")
+			_, err = Setup(t.Context(), cfg, SetupOptions{Init: true, NoSubscribers: []string{"theirs"}})
+		}
+		if err != nil {
+			t.Errorf("version %s: %v", version, err)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ type initFlags struct {
 	sql, schemaOnly bool
 	existing        string
 	role            string
+	noSubscribers   []string
 }
 
 func (p *program) initCommand() *cobra.Command {
@@ -45,7 +46,7 @@ A database whose applications only consume events needs the schema walrelay alon
 				if flags.sql {
 					return &usageError{cmd.CommandPath(), errors.New("--existing=publish: a script cannot publish; leave out --sql")}
 				}
-				return p.initWithRows(cmd)
+				return p.initWithRows(cmd, flags.noSubscribers)
 			default:
 				return &usageError{cmd.CommandPath(), fmt.Errorf("--existing: want %s or %s", replication.PublishExisting, replication.SkipExisting)}
 			}
@@ -62,17 +63,20 @@ A database whose applications only consume events needs the schema walrelay alon
 			case flags.schemaOnly && flags.sql:
 				return p.printSchema()
 			case flags.schemaOnly:
-				return replication.SetupSchema(cmd.Context(), settings.Postgres, p.step)
+				return replication.SetupSchema(cmd.Context(), settings.Postgres, flags.noSubscribers, p.step)
 			case flags.sql:
 				return p.printScript(cmd.Context(), settings, flags)
 			}
-			return p.prepare(cmd.Context(), settings, replication.SetupOptions{Existing: replication.Existing(flags.existing)})
+			return p.prepare(cmd.Context(), settings, replication.SetupOptions{
+				Existing: replication.Existing(flags.existing), NoSubscribers: flags.noSubscribers,
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&flags.sql, "sql", false, "print all of it as SQL for a DBA, and change nothing")
 	cmd.Flags().BoolVar(&flags.schemaOnly, "schema-only", false, "the schema walrelay alone, for a database without an outbox")
 	cmd.Flags().StringVar(&flags.role, "role", "", "with --sql: `name` of the role that relays, which gets what it needs and nothing else")
 	cmd.Flags().StringVar(&flags.existing, "existing", "", "what becomes of rows that are in the outbox already: `publish` or skip")
+	noSubscribersFlag(cmd, &flags.noSubscribers)
 	return cmd
 }
 
@@ -95,12 +99,12 @@ func (p *program) loadWithoutKafka(cmd *cobra.Command) (relay.Config, error) {
 }
 
 // initWithRows is init that publishes the rows which are there.
-func (p *program) initWithRows(cmd *cobra.Command) error {
+func (p *program) initWithRows(cmd *cobra.Command, noSubscribers []string) error {
 	return p.longCommand(cmd, func(ctx context.Context, settings relay.Config, log *zap.Logger, bar *progressBar) error {
 		var report relay.RepairReport
 		fill := relay.Backfill(settings, bar.show, log, &report)
 		err := p.prepare(ctx, settings, replication.SetupOptions{
-			Existing: replication.PublishExisting,
+			Existing: replication.PublishExisting, NoSubscribers: noSubscribers,
 			Fill: func(ctx context.Context, prepared replication.Prepared, h *replication.Handover) error {
 				err := fill(ctx, prepared, h)
 				bar.end()

@@ -132,9 +132,13 @@ with --new-kafka-cluster where it refuses another Kafka cluster.`,
 	flags.BoolVar(&options.MatchByID, "match-by-id", false,
 		"events that the other program has published, but not confirmed, are recognised by id and key in the topics; ids must be unique")
 	flags.BoolVar(&options.NewKafkaCluster, "new-kafka-cluster", false, "the next run may publish to another Kafka cluster")
-	flags.StringArrayVar(&options.NoSubscribers, "no-subscribers", nil,
-		"`name` of a publication of all tables that no Postgres subscription reads, such as Debezium's; repeatable")
+	noSubscribersFlag(cmd, &options.NoSubscribers)
 	return cmd
+}
+
+func noSubscribersFlag(cmd *cobra.Command, names *[]string) {
+	cmd.Flags().StringArrayVar(names, "no-subscribers", nil,
+		"`name` of a publication of all tables that no Postgres subscription reads, such as Debezium's; repeatable")
 }
 
 func (p *program) adopt(ctx context.Context, settings relay.Config, options replication.AdoptOptions) error {

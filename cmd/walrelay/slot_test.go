@@ -108,10 +108,17 @@ func TestSlotAdopt(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Shared(t, "").Database(t)
 	slot := "of_" + url[strings.LastIndex(url, "/")+1:strings.Index(url, "?")]
-	pgtest.Exec(t, url, outboxTable, `CREATE PUBLICATION theirs FOR ALL TABLES`, `SELECT pg_create_logical_replication_slot('`+slot+`', 'pgoutput')`)
+	pgtest.Exec(t, url, outboxTable, `CREATE PUBLICATION theirs FOR ALL TABLES`, `SELECT pg_create_logical_replication_slot('`+slot+`', 'pgoutput')`,
+		`SELECT pg_create_logical_replication_slot('`+slot+`_2', 'pgoutput')`)
 	environ := []string{"WALRELAY_POSTGRES_URL=" + url, "WALRELAY_POSTGRES_SLOT=" + slot, "WALRELAY_POSTGRES_PUBLICATION=ours"}
 	release := hold(t, url, slot, "theirs")
-	got := walrelay(t, environ, "slot", "adopt", "--match-by-id")
+	adopt := []string{"slot", "adopt", "--match-by-id"}
+	got := walrelay(t, environ, adopt...)
+	if got.code != exitPerson || !oneLineWith(got.err, "walrelay: publication theirs would send the new table walrelay.checkpoint", "--no-subscribers theirs") {
+		t.Errorf("with their publication: code %d, %s%s", got.code, got.out, got.err)
+	}
+	adopt = append(adopt, "--no-subscribers", "theirs")
+	got = walrelay(t, environ, adopt...)
 	if got.code != exitPerson || !strings.Contains(got.out, "+ publication ours created\n") || !oneLineWith(got.err, "walrelay: slot "+slot, "not past", "leave that program running") {
 		t.Errorf("with the other one at work: code %d, %s%s", got.code, got.out, got.err)
 	}
@@ -122,13 +129,9 @@ func TestSlotAdopt(t *testing.T) {
 			t.Fatalf("the slot does not pass the publication: %s", got.err)
 		}
 		pgtest.Exec(t, url, `INSERT INTO outbox DEFAULT VALUES`, `CHECKPOINT`, `SELECT pg_replication_slot_advance('`+slot+`', pg_current_wal_lsn())`)
-		got = walrelay(t, environ, "slot", "adopt", "--match-by-id")
+		got = walrelay(t, environ, adopt...)
 		passed = !strings.Contains(got.err, "not past") && !strings.Contains(got.err, "held by process")
 	}
-	if got.code != exitPerson || !oneLineWith(got.err, "walrelay: publication theirs would send the new table walrelay.checkpoint") {
-		t.Errorf("with their publication: code %d, %s%s", got.code, got.out, got.err)
-	}
-	got = walrelay(t, environ, "slot", "adopt", "--match-by-id", "--no-subscribers", "theirs")
 	if got.code != exitStopped || !strings.Contains(got.out, "+ slot "+slot+" adopted at ") || !strings.HasSuffix(got.out, "ready: walrelay run goes on from slot "+slot+"\n") {
 		t.Errorf("at last: code %d, %s%s", got.code, got.out, got.err)
 	}

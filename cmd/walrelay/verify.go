@@ -152,7 +152,7 @@ func printReport(to io.Writer, r audit.Report, s audit.Selection) error {
 		fmt.Fprintf(&b, "%s rows are in the dead-letter topic\n", thousands(r.Buried))
 	}
 	list := func(name string, f audit.Finding) {
-		fmt.Fprintf(&b, "%-14s%s\n", name+":", thousands(f.Count))
+		fmt.Fprintf(&b, "%-15s%s\n", name+":", thousands(f.Count))
 		for _, example := range f.Examples {
 			fmt.Fprintf(&b, "    %s\n", example)
 		}
@@ -163,6 +163,9 @@ func printReport(to io.Writer, r audit.Report, s audit.Selection) error {
 	list("missing", r.Missing)
 	list("unpublishable", r.Unpublishable)
 	list("duplicated", r.Duplicated)
+	if r.Replayed > 0 {
+		list("replayed", audit.Finding{Count: r.Replayed})
+	}
 	list("out of order", r.OutOfOrder)
 	if s.Since.IsZero() {
 		list("foreign", r.Foreign)
