@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -56,11 +56,10 @@ func (p *program) find(cmd *cobra.Command, id string, flags findFlags) error {
 		if err != nil {
 			return err
 		}
-		if flags.json {
-			err = json.NewEncoder(p.out).Encode(found)
-		} else {
-			_, err = fmt.Fprint(p.out, whereabouts(id, found))
-		}
+		err = p.print(flags.json, found, func(to io.Writer) error {
+			_, err := io.WriteString(to, whereabouts(id, found))
+			return err
+		})
 		if err == nil && len(found.Places) == 0 && !found.Waiting {
 			err = &differencesError{fmt.Sprintf("event %s is in none of %d topics since %s", id, len(found.Topics), found.Since.UTC().Format(time.RFC3339))}
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"os/signal"
@@ -25,6 +26,14 @@ type program struct {
 	signals  <-chan os.Signal
 	exit     func(code int) // for a second signal, which waits for nothing
 	flags    settingFlags
+}
+
+// print writes a report: one JSON line for machines, or the text for a person.
+func (p *program) print(asJSON bool, report any, text func(io.Writer) error) error {
+	if asJSON {
+		return json.NewEncoder(p.out).Encode(report)
+	}
+	return text(p.out)
 }
 
 // execute runs a command line and returns the exit code.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -76,12 +75,7 @@ func (p *program) repair(cmd *cobra.Command, o relay.RepairOptions, asJSON bool)
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			err = json.NewEncoder(p.out).Encode(report)
-		} else {
-			err = printRepair(p.out, report)
-		}
-		if err != nil {
+		if err := p.print(asJSON, report, func(to io.Writer) error { return printRepair(to, report) }); err != nil {
 			return err
 		}
 		return repairEnd(report)

@@ -43,9 +43,9 @@ func TestPublishVerifyRepair(t *testing.T) {
 			t.Fatalf("%s: code %d, want %d\n%s%s", args, got.code, code, got.out, got.err)
 		}
 	}
-	says(exitDifferences, []string{"1,500 rows, 0 of them", "missing:      1,500\n", "public.outbox id 1 (key k, topic outbox.event.order)", "and 1,490 more"}, "verify", "--wait=0s")
+	says(exitDifferences, []string{"1,500 rows, 0 of them", "missing:       1,500\n", "public.outbox id 1 (key k, topic outbox.event.order)", "and 1,490 more"}, "verify", "--wait=0s")
 	says(exitStopped, []string{"+ 1,500 rows published, 0 were in their topics already\n", "ready: walrelay run"}, "init", "--existing=publish")
-	says(exitStopped, []string{"1,500 rows, 1,500 of them are in their topics", "missing:      0\n", "foreign:      0\n"}, "verify")
+	says(exitStopped, []string{"1,500 rows, 1,500 of them are in their topics", "missing:       0\n", "foreign:       0\n"}, "verify")
 
 	runUntil(t, environ, url, `INSERT INTO outbox VALUES (2000, 'order', 'k', 't', 'x')`, "2000")
 	pgtest.Exec(t, url, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()`,
@@ -54,7 +54,7 @@ func TestPublishVerifyRepair(t *testing.T) {
 	says(exitStopped, []string{"20 published", "+ slot walrelay_test_", "result: repaired\n"}, "repair")
 	says(exitStopped, []string{"result: proved\n"}, "repair")
 	says(exitStopped, []string{"1,521 rows, 1,521 of them"}, "verify")
-	says(exitStopped, []string{"20 rows, 20 of them", "foreign:      0\n"}, "verify", "--ids=3000..4000")
+	says(exitStopped, []string{"20 rows, 20 of them", "foreign:       0\n"}, "verify", "--ids=3000..4000")
 
 	got := walrelay(t, environ, "verify", "--json")
 	var report audit.Report

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -133,11 +132,7 @@ func (p *program) replay(cmd *cobra.Command, o relay.ReplayOptions, asJSON bool)
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			err = json.NewEncoder(p.out).Encode(report)
-		} else {
-			err = printReplay(p.out, report)
-		}
+		err = p.print(asJSON, report, func(to io.Writer) error { return printReplay(to, report) })
 		if err == nil && report.LeftOut() {
 			err = &differencesError{"events were left out, see above"}
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -128,11 +127,7 @@ func (p *program) verify(cmd *cobra.Command, o relay.VerifyOptions, asJSON bool)
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			err = json.NewEncoder(p.out).Encode(report)
-		} else {
-			err = printReport(p.out, report, o.Select)
-		}
+		err = p.print(asJSON, report, func(to io.Writer) error { return printReport(to, report, o.Select) })
 		if err == nil && differs(report) {
 			err = &differencesError{"tables and topics differ"}
 		}
