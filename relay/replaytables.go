@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/audit"
+	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/replication"
 	"github.com/walrelay/walrelay/router"
@@ -17,6 +18,12 @@ import (
 // left to it, so that it may run.
 func replayTables(ctx context.Context, cfg Config, o ReplayOptions, log *zap.Logger) (ReplayReport, error) {
 	report := ReplayReport{From: FromTables, DryRun: o.DryRun}
+	if len(cfg.Tables) == 0 {
+		return report, &replication.SetupError{
+			Code: fault.Configuration, Problem: "there is no outbox table, and messages stand nowhere but in the log",
+			Remedy: "name the table in tables, or take the events from the dead-letter topic, with --from dead-letters",
+		}
+	}
 	c, settings, err := cfg.forReplay(ctx, o, log, func(s *replication.Survey) audit.Selection {
 		return audit.Selection{
 			Since: o.Since, Until: o.Until, IDs: o.IDs, Types: o.Types, Keys: o.Keys,

@@ -3,6 +3,7 @@ package relay
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -179,6 +180,11 @@ func TestReplayTablesChooses(t *testing.T) {
 		if diff := cmp.Diff(c.want, ids); diff != "" || got.StaleEvents != c.stale || !slices.Equal(got.Unknown, c.unknown) {
 			t.Errorf("%s: %+v, (-want +got):\n%s", c.name, got, diff)
 		}
+	}
+	messages := w.withMessages()
+	messages.Tables = nil
+	if _, err := Replay(t.Context(), messages, ReplayOptions{From: FromTables}, nil); err == nil || !strings.Contains(err.Error(), "no outbox table") {
+		t.Errorf("messages alone: %v", err)
 	}
 	if _, err := Replay(t.Context(), Config{Postgres: cfg.Postgres, Kafka: cfg.Kafka, Tables: []Table{{Name: "public.outbox",
 		Route: router.Config{Columns: router.Columns{Type: "aggregatetype"}}}}}, ReplayOptions{From: FromTables, Types: []string{"order"}, DryRun: true}, nil); err != nil {

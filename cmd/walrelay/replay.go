@@ -72,6 +72,7 @@ records in the topics tell the places of rows.
 What is in its topic already is left out, so that the command may be repeated, except with --again. Events of a key come in
 the order of their commits; those of tables as walrelay repair says. An event whose key has a newer one in the topic that is
 not brought as well is listed and left out, since the older event would be the key's last; --allow-stale brings it all the same.
+What the relay publishes of a key after the topics were read is not waited for: pause the relay where even that matters.
 
 Records carry the header walrelay.replayed, with the identity of the event, or for a row with the time of the replay; the time
 of the event in walrelay.time; and no walrelay.lsn.
