@@ -50,7 +50,7 @@ var (
 		{name: "100 k rows", rows: 100_000, perTx: 100},
 		{name: "100 k behind 2 M", rows: 100_000, perTx: 100, standing: 2_000_000},
 		{name: "500 k rows", rows: 500_000, perTx: 100},
-		{name: "3 M rows", rows: 3_000_000, perTx: 100},
+		{name: "10 M rows", rows: 10_000_000, perTx: 100},
 	}
 	foreignLog     = []workload{{name: "20 events, 50 MiB of other tables' log before each", rows: 20, perTx: 1, foreign: 50}}
 	oneTransaction = []workload{{name: "1 M rows in one", rows: 1_000_000, perTx: 1_000_000}}
