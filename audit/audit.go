@@ -77,6 +77,8 @@ func New(cfg Config, reader *kafka.LogReader) (*Audit, error) {
 		cfg: cfg, reader: reader, ledger: newLedger(cfg.Source), keys: set(cfg.Select.Keys, true), named: set(cfg.Select.IDs, false),
 	}
 	a.ledger.replay = cfg.Select.Replay
+	// A row that was changed since, or whose value the mapping of now makes otherwise, is not to be replayed for that.
+	a.ledger.hash.byID = cfg.Select.Replay != nil
 	for i := range cfg.Tables {
 		t := &cfg.Tables[i]
 		route, err := router.Bind(t.Route, t.Relation, t.Catalog)

@@ -69,6 +69,6 @@ func (t *Table) mayHave(id string) bool {
 	if !number {
 		return true
 	}
-	_, err := strconv.ParseInt(id, 10, bits)
-	return err == nil
+	n, err := strconv.ParseInt(id, 10, bits)
+	return err == nil && strconv.FormatInt(n, 10) == id
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash"
 	"hash/maphash"
+	"math"
 	"strings"
 
 	"github.com/walrelay/walrelay/kafka"
@@ -20,10 +21,13 @@ type print [16]byte
 // candidate is the rows of one fingerprint, nearly always one. 16 bytes.
 type candidate struct {
 	order int64  // see Order
-	line  uint32 // index of its line
+	line  uint32 // index of its line, or keyless
 	rows  uint16
 	seen  uint16 // records, and what the slot is going to send
 }
+
+// keyless is the line of events without a key: nothing orders them, and they go to any partition.
+const keyless = math.MaxUint32
 
 // line is a key in a topic: where order counts. 32 bytes.
 type line struct {
@@ -93,12 +97,9 @@ func (l *ledger) add(m *router.Message, table int, is standing) error {
 	if !l.topics[m.Topic] {
 		l.topics[strings.Clone(m.Topic)] = true
 	}
-	where := l.hash.line(table, m.Topic, m.Key)
-	at, ok := l.lines[where]
-	if !ok {
-		at = uint32(len(l.keys))
-		l.lines[where] = at
-		l.keys = append(l.keys, line{newest: unordered})
+	at := uint32(keyless)
+	if m.Key != nil {
+		at = l.lineOf(l.hash.line(table, m.Topic, m.Key))
 	}
 	i := uint32(len(l.rows))
 	l.index[key] = i
@@ -107,6 +108,16 @@ func (l *ledger) add(m *router.Message, table int, is standing) error {
 	}
 	l.rows = append(l.rows, candidate{order: is.order, line: at, rows: 1})
 	return nil
+}
+
+func (l *ledger) lineOf(where uint64) uint32 {
+	at, ok := l.lines[where]
+	if !ok {
+		at = uint32(len(l.keys))
+		l.lines[where] = at
+		l.keys = append(l.keys, line{newest: unordered})
+	}
+	return at
 }
 
 // expect counts a message that is going to come as found, and tells whether its row was loaded.
@@ -127,10 +138,9 @@ func (l *ledger) strike(r *kafka.Record) verdict {
 		return l.stranger(r, position, known && position.Source == l.source)
 	}
 	c := &l.rows[i]
-	k := &l.keys[c.line]
 	if l.replay == nil {
-		k.newest = max(k.newest, c.order, unordered+1)
-	} else if known && position.Source == l.source && l.replay.covers(position.Commit) {
+		l.overtaken(c)
+	} else if place, ok := place(r); ok && place.Source == l.source && l.replay.covers(place.Commit) {
 		l.picked[i] = true
 	}
 	if c.seen >= c.rows {
@@ -140,10 +150,18 @@ func (l *ledger) strike(r *kafka.Record) verdict {
 		return duplicated
 	}
 	c.seen++
-	if !known || l.earlier || k.follow(position) {
+	if !known || l.earlier || c.line == keyless || l.keys[c.line].follow(position) {
 		return found
 	}
 	return disordered
+}
+
+// overtaken takes note that the topic has the event, and stays as it is.
+func (l *ledger) overtaken(c *candidate) {
+	if c.line != keyless {
+		k := &l.keys[c.line]
+		k.newest = max(k.newest, c.order, unordered+1)
+	}
 }
 
 type verdict byte
@@ -175,6 +193,9 @@ func (l *ledger) stranger(r *kafka.Record, position lsn.Identity, own bool) verd
 		l.vanished++
 	}
 	for table, rank := range l.ranks {
+		if r.Key == nil {
+			break
+		}
 		if at, ok := l.lines[l.hash.line(table, r.Topic, r.Key)]; ok {
 			l.keys[at].newest = max(l.keys[at].newest, rank.ofRecord(r, position), unordered+1)
 		}
@@ -185,9 +206,20 @@ func (l *ledger) stranger(r *kafka.Record, position lsn.Identity, own bool) verd
 	return foreign
 }
 
-// identity reads the identity of a record, if it has one.
-func identity(r *kafka.Record) (lsn.Identity, bool) {
-	text, ok := header(r, router.HeaderPosition)
+// identity reads the identity of a record that stands in its place.
+func identity(r *kafka.Record) (lsn.Identity, bool) { return identityIn(r, router.HeaderPosition) }
+
+// place reads the identity also of a record that was replayed.
+func place(r *kafka.Record) (lsn.Identity, bool) {
+	id, ok := identity(r)
+	if !ok {
+		id, ok = identityIn(r, HeaderReplayed)
+	}
+	return id, ok
+}
+
+func identityIn(r *kafka.Record, name string) (lsn.Identity, bool) {
+	text, ok := header(r, name)
 	if !ok {
 		return lsn.Identity{}, false
 	}
@@ -211,8 +243,9 @@ func (l *ledger) take(m *router.Message) (missing, newer bool) {
 	if !ok || l.rows[i].seen >= l.rows[i].rows {
 		return false, false
 	}
-	l.rows[i].seen++
-	return true, l.keys[l.rows[i].line].newest > l.rows[i].order
+	c := &l.rows[i]
+	c.seen++
+	return true, c.line != keyless && l.keys[c.line].newest > c.order
 }
 
 // bury takes a record of the dead-letter topic.
@@ -271,16 +304,19 @@ type hasher struct {
 	digest hash.Hash
 	seed   maphash.Seed
 	buf    []byte
+	byID   bool // the value counts only where there is no id
 }
 
 func newHasher() hasher { return hasher{digest: sha256.New(), seed: maphash.MakeSeed()} }
 
 func (h *hasher) message(m *router.Message) print {
-	return h.sum([]byte(m.Topic), m.Key, messageID(m), part{m.Value, true})
+	id := messageID(m)
+	return h.sum([]byte(m.Topic), m.Key, id, part{m.Value, id == nil || !h.byID})
 }
 
 func (h *hasher) record(r *kafka.Record) print {
-	return h.sum([]byte(r.Topic), r.Key, eventID(r), part{r.Value, true})
+	id := eventID(r)
+	return h.sum([]byte(r.Topic), r.Key, id, part{r.Value, id == nil || !h.byID})
 }
 
 // part is a part of an event that counts or not.
@@ -315,9 +351,6 @@ func (h *hasher) write(b []byte) {
 // line hashes a key of a topic, as the rows of one table have it.
 func (h *hasher) line(table int, topic string, key []byte) uint64 {
 	h.buf = append(append(h.buf[:0], topic...), 0, byte(table))
-	if key == nil {
-		return maphash.Bytes(h.seed, h.buf[:len(h.buf)-1])
-	}
 	h.buf = append(h.buf, key...)
 	return maphash.Bytes(h.seed, h.buf)
 }

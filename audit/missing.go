@@ -109,6 +109,14 @@ type PublishOptions struct {
 // ctx.
 func (a *Audit) Publish(ctx context.Context, tx pgx.Tx, p *kafka.Producer, o PublishOptions) (published, stale int64, err error) {
 	done := a.ticker("publishing", o.Total)
+	await := func() error {
+		if taken, refused := p.WithdrawRefused(); refused != nil {
+			published--
+			a.unpublishable(shownMessage(&taken.Message), refused)
+			return nil
+		}
+		return Await(ctx, p)
+	}
 	err = a.list(ctx, tx, func(row Row, m *router.Message) error {
 		if row.Stale && !o.AllowStale {
 			stale++
@@ -118,7 +126,7 @@ func (a *Audit) Publish(ctx context.Context, tx pgx.Tx, p *kafka.Producer, o Pub
 			return nil
 		}
 		mark(m, row, o.Mark, time.Now())
-		taken, err := a.hand(ctx, p, row, m)
+		taken, err := a.hand(p, row, m, await)
 		if taken {
 			published++
 			done(1)
@@ -126,7 +134,7 @@ func (a *Audit) Publish(ctx context.Context, tx pgx.Tx, p *kafka.Producer, o Pub
 		return err
 	})
 	for err == nil && !p.Flushed() {
-		err = await(ctx, p)
+		err = await()
 	}
 	return published, stale, err
 }
@@ -146,30 +154,36 @@ func mark(m *router.Message, row Row, header router.Header, now time.Time) {
 }
 
 // hand gives a message to the producer as soon as it takes it. It tells whether it can take it at all.
-func (a *Audit) hand(ctx context.Context, p *kafka.Producer, row Row, m *router.Message) (bool, error) {
+func (a *Audit) hand(p *kafka.Producer, row Row, m *router.Message, await func() error) (bool, error) {
 	for {
 		status, err := p.Append(m, 1)
 		var poison *kafka.PoisonError
 		switch {
 		case errors.As(err, &poison):
-			a.report.Missing.Count-- // not for lack of publishing
-			a.report.Unpublishable.add(row.String() + ": " + poison.Error())
+			a.unpublishable(row.String(), poison)
 			return false, nil
 		case err != nil:
 			return false, err
 		case status == kafka.Appended:
 			return true, nil
 		}
-		if err := await(ctx, p); err != nil {
+		if err := await(); err != nil {
 			return false, err
 		}
 	}
 }
 
-// await lets go what was appended and waits until the producer says that something has changed. What waits for a person
-// ends it: publishing can be repeated.
-func await(ctx context.Context, p *kafka.Producer) error {
-	if trouble, ok := p.Trouble(); ok && trouble.Halted() {
+// unpublishable takes note of a row that is missing, and not for lack of publishing.
+func (a *Audit) unpublishable(row string, why error) {
+	a.report.Missing.Count--
+	a.report.Unpublishable.add(row + ": " + why.Error())
+}
+
+// Await lets go what was appended and waits until the producer says that something has changed. What waits for a person
+// ends it, but for a record that can be withdrawn: publishing can be repeated.
+func Await(ctx context.Context, p *kafka.Producer) error {
+	trouble, ok := p.Trouble()
+	if ok && trouble.Halted() && trouble.Kind != kafka.KindRecordTooLarge && trouble.Kind != kafka.KindRecordRefused {
 		return &HaltedError{trouble}
 	}
 	return p.Wait(ctx)

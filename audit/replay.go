@@ -57,13 +57,19 @@ func (r *Replay) young(ctx context.Context, tx pgx.Tx) (string, error) {
 // is stale when its key has a newer event in the topic that is not among them.
 func (a *Audit) Choose() Choice {
 	c := a.ledger.choose()
-	for id, found := range a.named {
+	c.Unknown = Unfound(a.named)
+	return c
+}
+
+// Unfound are the names that were not found, in their order.
+func Unfound(named map[string]bool) (missing []string) {
+	for name, found := range named {
 		if !found {
-			c.Unknown = append(c.Unknown, id)
+			missing = append(missing, name)
 		}
 	}
-	slices.Sort(c.Unknown)
-	return c
+	slices.Sort(missing)
+	return missing
 }
 
 func (l *ledger) choose() (all Choice) {
@@ -72,17 +78,21 @@ func (l *ledger) choose() (all Choice) {
 		there := min(c.seen, c.rows)
 		missing := int64(c.rows - there)
 		bounded := l.replay.bounded()
+		waits := l.young[uint32(i)]
 		switch {
 		case l.replay.Again && there > 0 && (!bounded || l.picked[uint32(i)]):
-			c.seen = 0
 			if len(l.dead) > 0 {
 				l.picked[uint32(i)] = true
 			}
-			all.Left += int64(c.rows)
+			if c.seen = 0; waits {
+				c.seen = uint16(missing)
+				all.Waiting += missing
+			}
+			all.Left += int64(c.rows - c.seen)
 			continue
 		case bounded: // not asked for, or nobody knows
 			c.seen = c.rows
-		case missing > 0 && l.young[uint32(i)]:
+		case waits:
 			c.seen = c.rows
 			all.Waiting += missing
 			all.Already += int64(there)
@@ -91,8 +101,7 @@ func (l *ledger) choose() (all Choice) {
 			all.Already += int64(there)
 		}
 		if there > 0 {
-			k := &l.keys[c.line]
-			k.newest = max(k.newest, c.order, unordered+1)
+			l.overtaken(c)
 		}
 	}
 	return all

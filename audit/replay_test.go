@@ -67,6 +67,58 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// What is not a matter of order: events without a key, rows that are equal, values that have changed.
+func TestChooseRows(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name          string
+		replay        Replay
+		rows, young   string
+		records, want string
+		waiting       int64
+	}{
+		{"events without a key overtake none", Replay{}, "t/null/3=v t/null/5=v", "", "t/null/9=v@9:9 t/null/5=v@5:5", "3", 0},
+		{"again, without a key", Replay{Again: true, From: 3, To: 3}, "t/null/3=v t/null/5=v", "", "t/null/3=v@3:3 t/null/5=v@5:5", "3", 0},
+		{"another value is the same event", Replay{}, "t/k/3=new t/k/5=v", "", "t/k/3=old@3:3", "5", 0},
+		{"but not without an id", Replay{}, "t/k/null=new", "", "t/k/null=old@3:3", "null", 0},
+		{"equal rows, one of which is not sent yet", Replay{Again: true}, "t/k/3=v t/k/3=v", "3", "t/k/3=v@3:3", "3", 1},
+		{"a dead letter that has come back", Replay{Again: true, From: 4, To: 6}, "t/k/5=v", "", "t/k/5=v^5:5", "5", 0},
+		{"and one of another time", Replay{Again: true, From: 4, To: 6}, "t/k/5=v", "", "t/k/5=v^7:7", "", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLedger(ours)
+			l.ranks, l.replay, l.hash.byID = []rank{{by: byNumber}}, &test.replay, true
+			for _, row := range strings.Fields(test.rows) {
+				h := parse(t, row)
+				order, _ := strconv.ParseInt(h.id, 10, 64)
+				if err := l.add(h.message(), 0, standing{order: order, young: test.young != "" && strings.Contains(test.young, h.id)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, record := range strings.Fields(test.records) {
+				text, mark, back := strings.Cut(record, "^") // brought back by a replay
+				r := parse(t, text+strings.Repeat("@"+mark, map[bool]int{true: 1}[back])).record()
+				if back {
+					r.Headers[len(r.Headers)-1].Name = []byte(HeaderReplayed)
+				}
+				l.strike(r)
+			}
+			got := l.choose()
+			var list []string
+			for _, row := range strings.Fields(test.rows) {
+				h := parse(t, row)
+				if missing, stale := l.take(h.message()); missing {
+					list = append(list, h.id+map[bool]string{true: "!"}[stale])
+				}
+			}
+			if strings.Join(list, " ") != test.want || got.Waiting != test.waiting || got.Left != int64(len(list)) {
+				t.Errorf("%v and %+v, want %s, %d waiting", list, got, test.want, test.waiting)
+			}
+		})
+	}
+}
+
 // A record that was replayed on purpose is no duplicate, whatever the row's other records are.
 func TestLedgerReplayed(t *testing.T) {
 	t.Parallel()

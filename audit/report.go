@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/walrelay/walrelay/kafka"
+	"github.com/walrelay/walrelay/router"
 )
 
 // Report is the result of a comparison.
@@ -87,6 +88,11 @@ func (r Row) String() string {
 		text += ", " + r.Time.UTC().Format(time.RFC3339)
 	}
 	return text + ")"
+}
+
+// shownMessage names a message that is not in its topic.
+func shownMessage(m *router.Message) string {
+	return fmt.Sprintf("id %s (key %s, topic %s)", clip(messageID(m)), shown(m.Key), m.Topic)
 }
 
 // shown is a key for a message; null is not the same as empty.

@@ -50,6 +50,20 @@ func (p *Producer) Withdraw(topic string, partition int32) (Withdrawn, bool) {
 	return taken, true
 }
 
+// WithdrawRefused withdraws the record that is the gravest trouble now, and tells why the brokers refuse it; nil where
+// there is no such record, or it cannot be withdrawn yet.
+func (p *Producer) WithdrawRefused() (Withdrawn, error) {
+	trouble, ok := p.Trouble()
+	if !ok || trouble.Kind != KindRecordTooLarge && trouble.Kind != KindRecordRefused {
+		return Withdrawn{}, nil
+	}
+	taken, ok := p.Withdraw(trouble.Topic, trouble.Partition)
+	if !ok {
+		return Withdrawn{}, nil
+	}
+	return taken, trouble.Err
+}
+
 // firstRecord reads the first record of a batch, without topic and partition.
 func (b *batch) firstRecord() router.Message {
 	record := reader{b: slices.Concat(b.plain.parts...)[batchOverhead:]}

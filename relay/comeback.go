@@ -156,17 +156,10 @@ func (r *replay) hand(ctx context.Context, p *kafka.Producer) error {
 // await lets go what was appended and waits until the producer has something to tell. A record that the brokers refuse is
 // taken back, so that the others go on; what a topic lacks ends the replay, which can be repeated.
 func (r *replay) await(ctx context.Context, p *kafka.Producer) error {
-	trouble, ok := p.Trouble()
-	switch {
-	case !ok:
-	case trouble.Kind == kafka.KindRecordTooLarge, trouble.Kind == kafka.KindRecordRefused:
-		if taken, ok := p.Withdraw(trouble.Topic, trouble.Partition); ok {
-			r.report.Replayed--
-			r.report.impossible(r.events[taken.Tx].name, trouble.Err.Error())
-			return nil
-		}
-	case trouble.Halted():
-		return &audit.HaltedError{Trouble: trouble}
+	if taken, refused := p.WithdrawRefused(); refused != nil {
+		r.report.Replayed--
+		r.report.impossible(r.events[taken.Tx].name, refused.Error())
+		return nil
 	}
-	return p.Wait(ctx)
+	return audit.Await(ctx, p)
 }

@@ -20,15 +20,19 @@ import (
 // comparison is an audit of the configured tables, with the connections that it needs.
 type comparison struct {
 	*audit.Audit
-	survey *replication.Survey
-	conn   *pgx.Conn // reads the tables
-	reader *kafka.LogReader
-	// transactionalID is that of the slot's relays.
-	transactionalID string
+	survey   *replication.Survey
+	conn     *pgx.Conn // reads the tables
+	reader   *kafka.LogReader
+	settings kafka.Config // of the reader, and of whoever publishes behind its fence
 }
 
 // compare prepares a comparison. choose tells which rows; the rest of o is taken as it is.
 func (c Config) compare(ctx context.Context, log *zap.Logger, o audit.Config, choose func(*replication.Survey) audit.Selection) (*comparison, error) {
+	return c.compareAs(ctx, log, "", o, choose)
+}
+
+// compareAs is compare under a transactional id of its own: that of the relays, who are refused when it fences, and a suffix.
+func (c Config) compareAs(ctx context.Context, log *zap.Logger, suffix string, o audit.Config, choose func(*replication.Survey) audit.Selection) (*comparison, error) {
 	c = c.withDefaults()
 	address, err := c.Postgres.Reading()
 	if err != nil {
@@ -48,14 +52,14 @@ func (c Config) compare(ctx context.Context, log *zap.Logger, o audit.Config, ch
 	o.Source = lsn.SourceOf(survey.Server.SystemID, survey.Server.DatabaseOID, survey.Publication)
 	o.DeadLetterTopic = c.DeadLetterTopic
 	settings := c.Kafka
-	settings.TransactionalID = TransactionalID(o.Source, survey.Slot)
+	settings.TransactionalID = TransactionalID(o.Source, survey.Slot) + suffix
 	reader := kafka.NewLogReader(settings, log)
 	a, err := audit.New(o, reader)
 	if err != nil {
 		closeConn(conn)
 		return nil, err
 	}
-	return &comparison{Audit: a, survey: survey, conn: conn, reader: reader, transactionalID: settings.TransactionalID}, nil
+	return &comparison{Audit: a, survey: survey, conn: conn, reader: reader, settings: settings}, nil
 }
 
 func (c *comparison) close() {

@@ -33,10 +33,10 @@ type letter struct {
 
 // letters reads the dead letters of this source that are chosen, each event once, in the order of the log. others is how
 // many belong to other databases.
-func (c *comparison) letters(ctx context.Context, reader *kafka.LogReader, topics []string, chosen *selection) (all []letter, others int64, err error) {
+func (c *comparison) letters(ctx context.Context, topics []string, chosen *selection) (all []letter, others int64, err error) {
 	source := lsn.SourceOf(c.survey.Server.SystemID, c.survey.Server.DatabaseOID, c.survey.Publication)
 	places := make(map[lsn.Identity]bool)
-	err = reader.Read(ctx, topics, time.Time{}, func(r *kafka.Record) error {
+	err = c.reader.Read(ctx, topics, time.Time{}, func(r *kafka.Record) error {
 		l, ok := letterOf(r)
 		switch {
 		case !ok || places[l.place]:

@@ -79,14 +79,3 @@ func (s *selection) ofType(l *letter) bool {
 	}
 	return false
 }
-
-// unknown are the ids that no dead letter has.
-func (s *selection) unknown() (ids []string) {
-	for id, found := range s.named {
-		if !found {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}

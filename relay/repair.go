@@ -137,12 +137,10 @@ func (c Config) fill(ctx context.Context, h *replication.Handover, o fillOptions
 
 // publish runs a producer for what is missing. It returns the producer's id.
 func (c Config) publish(ctx context.Context, compared *comparison, o fillOptions, report *RepairReport) (int64, error) {
-	settings := c.Kafka
-	settings.TransactionalID = compared.transactionalID
 	o.publish.Total = compared.Left()
 	o.publish.Stale = report.leftOut
 	o.publish.Mark = router.Header{Name: o.mark, Value: time.Now().UTC().AppendFormat(nil, router.TimeFormat)}
-	return producing(ctx, settings, o.log, func(ctx context.Context, producer *kafka.Producer) error {
+	return producing(ctx, compared.settings, o.log, func(ctx context.Context, producer *kafka.Producer) error {
 		return compared.within(ctx, "", func(tx pgx.Tx) (err error) {
 			report.Published, report.StaleRows, err = compared.Publish(ctx, tx, producer, o.publish)
 			return err

@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/walrelay/walrelay/audit"
-	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/replication"
 )
@@ -105,18 +104,15 @@ func Replay(ctx context.Context, cfg Config, o ReplayOptions, log *zap.Logger) (
 	return replayLetters(ctx, cfg, o, log)
 }
 
-// forReplay prepares what replays of both sources need. The transactional id is not that of the relays, which would be
-// refused from then on.
-func (c Config) forReplay(ctx context.Context, o ReplayOptions, log *zap.Logger, choose func(*replication.Survey) audit.Selection) (*comparison, kafka.Config, error) {
-	settings := c.Kafka
-	compared, err := c.compare(ctx, log, audit.Config{Ranked: true, Progress: o.Progress}, choose)
+// forReplay prepares what replays of both sources need. It fences earlier replays, and no relay.
+func (c Config) forReplay(ctx context.Context, o ReplayOptions, log *zap.Logger, choose func(*replication.Survey) audit.Selection) (*comparison, error) {
+	compared, err := c.compareAs(ctx, log, "/replay", audit.Config{Ranked: true, Progress: o.Progress}, choose)
 	if err != nil {
-		return nil, settings, err
+		return nil, err
 	}
 	if _, err := compared.sameCluster(ctx); err != nil {
 		compared.close()
-		return nil, settings, err
+		return nil, err
 	}
-	settings.TransactionalID = compared.transactionalID + "/replay"
-	return compared, settings, nil
+	return compared, nil
 }

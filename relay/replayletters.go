@@ -12,7 +12,6 @@ import (
 
 	"github.com/walrelay/walrelay/audit"
 	"github.com/walrelay/walrelay/fault"
-	"github.com/walrelay/walrelay/kafka"
 	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/replication"
 	"github.com/walrelay/walrelay/router"
@@ -31,14 +30,12 @@ func replayLetters(ctx context.Context, cfg Config, o ReplayOptions, log *zap.Lo
 				"dead_letter_topic names the topic; or take the events from the tables, with --from tables",
 		}
 	}
-	c, settings, err := cfg.forReplay(ctx, o, log, func(*replication.Survey) audit.Selection { return audit.Selection{} })
+	c, err := cfg.forReplay(ctx, o, log, func(*replication.Survey) audit.Selection { return audit.Selection{} })
 	if err != nil {
 		return report, err
 	}
 	defer c.close()
-	reader := kafka.NewLogReader(settings, log)
-	defer reader.Close()
-	r := &replay{comparison: c, cfg: cfg, o: o, reader: reader, settings: settings, log: log, report: report}
+	r := &replay{comparison: c, cfg: cfg, o: o, log: log, report: report}
 	err = r.run(ctx, topics)
 	return r.report, err
 }
@@ -46,13 +43,11 @@ func replayLetters(ctx context.Context, cfg Config, o ReplayOptions, log *zap.Lo
 // replay is one call of Replay.
 type replay struct {
 	*comparison
-	cfg      Config
-	o        ReplayOptions
-	reader   *kafka.LogReader
-	settings kafka.Config
-	log      *zap.Logger
-	report   ReplayReport
-	events   []*comeback
+	cfg    Config
+	o      ReplayOptions
+	log    *zap.Logger
+	report ReplayReport
+	events []*comeback
 }
 
 func (r *replay) run(ctx context.Context, topics []string) error {
@@ -60,11 +55,11 @@ func (r *replay) run(ctx context.Context, topics []string) error {
 	if err != nil {
 		return err
 	}
-	letters, others, err := r.letters(ctx, r.reader, topics, chosen)
+	letters, others, err := r.letters(ctx, topics, chosen)
 	if err != nil {
 		return err
 	}
-	r.report.Events, r.report.Others, r.report.Unknown = int64(len(letters)), others, chosen.unknown()
+	r.report.Events, r.report.Others, r.report.Unknown = int64(len(letters)), others, audit.Unfound(chosen.named)
 	err = r.within(ctx, "", func(tx pgx.Tx) error {
 		for i := range letters {
 			if err := r.take(ctx, tx, &letters[i]); err != nil {
@@ -76,9 +71,12 @@ func (r *replay) run(ctx context.Context, topics []string) error {
 	if err == nil {
 		err = r.leaveOut(ctx)
 	}
-	if err != nil || r.o.DryRun || len(r.events) == 0 {
-		r.report.Replayed = int64(len(r.events))
+	if err != nil {
 		return err
+	}
+	if r.o.DryRun || len(r.events) == 0 {
+		r.report.Replayed = int64(len(r.events))
+		return nil
 	}
 	_, err = producing(ctx, r.settings, r.log, r.hand)
 	return err

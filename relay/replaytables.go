@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +25,7 @@ func replayTables(ctx context.Context, cfg Config, o ReplayOptions, log *zap.Log
 			Remedy: "name the table in tables, or take the events from the dead-letter topic, with --from dead-letters",
 		}
 	}
-	c, settings, err := cfg.forReplay(ctx, o, log, func(s *replication.Survey) audit.Selection {
+	c, err := cfg.forReplay(ctx, o, log, func(s *replication.Survey) audit.Selection {
 		return audit.Selection{
 			Since: o.Since, Until: o.Until, IDs: o.IDs, Types: o.Types, Keys: o.Keys,
 			Replay: &audit.Replay{
@@ -36,13 +37,14 @@ func replayTables(ctx context.Context, cfg Config, o ReplayOptions, log *zap.Log
 		return report, err
 	}
 	defer c.close()
+	if err := c.knowsWhatIsSent(); err != nil {
+		return report, err
+	}
 	if _, err := c.load(ctx, ""); err != nil {
 		return report, err
 	}
 	if !o.DryRun { // nothing of an earlier replay that was killed comes behind the look
-		fence := kafka.NewLogReader(settings, log)
-		defer fence.Close()
-		if _, err := fence.Fence(ctx, c.Topics()); err != nil {
+		if _, err := c.reader.Fence(ctx, c.Topics()); err != nil {
 			return report, err
 		}
 	}
@@ -52,36 +54,55 @@ func replayTables(ctx context.Context, cfg Config, o ReplayOptions, log *zap.Log
 	chosen := c.Choose()
 	report.Already, report.Waiting, report.Unknown = chosen.Already, chosen.Waiting, chosen.Unknown
 	report.Events = chosen.Already + chosen.Waiting + chosen.Left
-	if err := report.again(ctx, c, settings, o, chosen.Left, log); err != nil {
-		return report, err
+	if o.DryRun || chosen.Left == 0 {
+		err = c.list(ctx, report.foresee(o))
+	} else {
+		report.Replayed, err = c.publishAgain(ctx, o, chosen.Left, report.stale, log)
 	}
 	after := c.Report()
 	report.Buried, report.Impossible, report.ImpossibleEvents = after.Buried, after.Unpublishable.Examples, after.Unpublishable.Count
-	report.Gone = chosen.Left - report.Replayed - report.StaleEvents - report.Buried - report.ImpossibleEvents
-	return report, nil
+	if err == nil {
+		report.Gone = chosen.Left - report.Replayed - report.StaleEvents - report.Buried - report.ImpossibleEvents
+	}
+	return report, err
 }
 
-// again publishes the rows that are left, or counts what it would publish.
-func (r *ReplayReport) again(ctx context.Context, c *comparison, settings kafka.Config, o ReplayOptions, left int64, log *zap.Logger) error {
-	if o.DryRun || left == 0 {
-		return c.list(ctx, func(row audit.Row) error {
-			if row.Stale && !o.AllowStale {
-				r.stale(row.String())
-				return nil
-			}
-			r.Replayed++
-			return nil
-		})
+// knowsWhatIsSent refuses where nothing tells which rows a relay has sent.
+func (c *comparison) knowsWhatIsSent() error {
+	row := c.survey.Row
+	if row != nil && row.SystemID == c.survey.Server.SystemID {
+		return nil
 	}
+	return &replication.SetupError{
+		Code:    fault.SlotUnadopted,
+		Problem: fmt.Sprintf("walrelay.checkpoint has no row of slot %s on this server, so that nobody knows what was sent", c.survey.Slot),
+		Remedy:  "check postgres.slot and the database; walrelay init, walrelay slot adopt or walrelay repair make the row",
+	}
+}
+
+// foresee counts what a replay would publish.
+func (r *ReplayReport) foresee(o ReplayOptions) func(audit.Row) error {
+	return func(row audit.Row) error {
+		if row.Stale && !o.AllowStale {
+			r.stale(row.String())
+		} else {
+			r.Replayed++
+		}
+		return nil
+	}
+}
+
+// publishAgain publishes the rows that are left.
+func (c *comparison) publishAgain(ctx context.Context, o ReplayOptions, left int64, stale func(string), log *zap.Logger) (published int64, err error) {
 	publish := audit.PublishOptions{
 		Mark:       router.Header{Name: audit.HeaderReplayed, Value: time.Now().UTC().AppendFormat(nil, router.TimeFormat)},
-		AllowStale: o.AllowStale, Total: left, Stale: func(row audit.Row) { r.stale(row.String()) },
+		AllowStale: o.AllowStale, Total: left, Stale: func(row audit.Row) { stale(row.String()) },
 	}
-	_, err := producing(ctx, settings, log, func(ctx context.Context, producer *kafka.Producer) error {
+	_, err = producing(ctx, c.settings, log, func(ctx context.Context, producer *kafka.Producer) error {
 		return c.within(ctx, "", func(tx pgx.Tx) (err error) {
-			r.Replayed, _, err = c.Publish(ctx, tx, producer, publish)
+			published, _, err = c.Publish(ctx, tx, producer, publish)
 			return err
 		})
 	})
-	return err
+	return published, err
 }

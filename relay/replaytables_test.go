@@ -113,6 +113,36 @@ func TestReplayTables(t *testing.T) {
 	}
 }
 
+// A record that the brokers refuse keeps back neither its key nor the others, and is named; without a row in the checkpoint
+// nobody knows what was sent, and nothing is.
+func TestReplayTablesGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.Shared(t, ""))
+	cfg := w.config()
+	r := w.start(cfg)
+	r.state(Streaming)
+	w.exec("insert into outbox select i, 'order', 'k', 't', to_jsonb(repeat(md5(i::text), case i when 3 then 100 else 1 end)) from generate_series(1, 9) i")
+	w.exec("insert into outbox values (10, 'order', 'other', 't', '{}')")
+	eventually(t, "all are there, and surely sent", func() bool { return len(w.records()) == 10 && w.settled(10) })
+	w.remake("outbox.event.order")
+	w.alterTopic("outbox.event.order", "max.message.bytes", "1000")
+	var got ReplayReport
+	brought := w.replays(func() { got = w.replay(cfg, ReplayOptions{From: FromTables}) })
+	if got.ImpossibleEvents != 1 || len(got.Impossible) != 1 || !strings.HasPrefix(got.Impossible[0], "id 3: MESSAGE_TOO_LARGE") || !got.LeftOut() {
+		t.Errorf("impossible: %+v", got)
+	}
+	if want := []string{"1", "2", "4", "5", "6", "7", "8", "9"}; !slices.Equal(brought["k"], want) || got.Replayed+got.Waiting != 9 {
+		t.Errorf("brought %v: %+v", brought, got)
+	}
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	w.exec("update walrelay.checkpoint set system_id = '4711'")
+	if _, err := Replay(t.Context(), cfg, ReplayOptions{From: FromTables, AllowStale: true}, nil); err == nil || !strings.Contains(err.Error(), "no row of slot") {
+		t.Errorf("with a checkpoint of another server: %v", err)
+	}
+}
+
 // inOrder wants so many events, those of each key in the order of their ids, which is that of their commits.
 func inOrder(t *testing.T, brought map[string][]string, want int) {
 	t.Helper()

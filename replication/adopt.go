@@ -59,7 +59,7 @@ func (s *setup) adopt(ctx context.Context, o AdoptOptions) error {
 			return err
 		}
 	}
-	if _, err := s.mayMigrate(ctx); err != nil { // before the program of the slot is stopped
+	if _, err := s.checkMigration(ctx); err != nil { // so that nobody stops the slot's program before that
 		return err
 	}
 	if s.found.publication != nil {

@@ -157,14 +157,15 @@ func CreatePublication(ctx context.Context, conn *pgx.Conn, name string, tables 
 }
 
 // possibleSubscribers says in words who may read this database's publications beside the slot: other slots, and from
-// Postgres 16 on whatever reads a standby, which is not known here. Empty: nobody.
+// Postgres 16 on whatever reads a standby, which is not known here. Empty: nobody. A walsender that starts up, such as ours,
+// sends nothing yet. A standby that has no slot and is away at this moment is not seen.
 func possibleSubscribers(ctx context.Context, conn *pgx.Conn, version int, slot string) (string, error) {
 	var readers string
 	err := conn.QueryRow(ctx, `
 		SELECT coalesce(string_agg('slot ' || slot_name, ', ' ORDER BY slot_name)
 		                FILTER (WHERE plugin = 'pgoutput' AND database = current_database() AND slot_name <> $1), '')
 		    || CASE WHEN $2 AND (coalesce(bool_or(slot_type = 'physical'), false)
-		            OR EXISTS (SELECT FROM pg_stat_replication r WHERE NOT EXISTS (
+		            OR EXISTS (SELECT FROM pg_stat_replication r WHERE coalesce(r.state, '') NOT IN ('startup', 'backup') AND NOT EXISTS (
 		                       SELECT FROM pg_replication_slots l WHERE l.active_pid = r.pid))) THEN ' and readers of a standby' ELSE '' END
 		FROM pg_replication_slots`, slot, version >= firstDecodingStandby).Scan(&readers)
 	if err != nil {

@@ -233,7 +233,7 @@ func (s *setup) verify(ctx context.Context) error {
 
 // migrate brings walrelay's own tables up to date. Only init and a first start may.
 func (s *setup) migrate(ctx context.Context) error {
-	pending, err := s.mayMigrate(ctx)
+	pending, err := s.checkMigration(ctx)
 	if err != nil {
 		return err
 	}
@@ -248,8 +248,8 @@ func (s *setup) migrate(ctx context.Context) error {
 	return nil
 }
 
-// mayMigrate tells whether walrelay's own tables are out of date, and refuses where they may not be brought up to date.
-func (s *setup) mayMigrate(ctx context.Context) (pending bool, err error) {
+// checkMigration tells whether walrelay's own tables are out of date. The error is why they may not be brought up to date.
+func (s *setup) checkMigration(ctx context.Context) (pending bool, err error) {
 	pending, err = migrations.Pending(ctx, s.conn)
 	if err != nil || !pending {
 		return false, err

@@ -365,8 +365,14 @@ func TestPublicationWithoutSubscribers(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"15", "16"} {
 		server := pgtest.Start(t, pgtest.Options{Version: version})
-		pgtest.Exec(t, server.URL("postgres"), `CREATE PUBLICATION theirs FOR ALL TABLES`, `SELECT pg_create_physical_replication_slot('standby')`)
+		pgtest.Exec(t, server.URL("postgres"), `CREATE PUBLICATION theirs FOR ALL TABLES`)
+		alone := server.Database(t)
+		pgtest.Exec(t, alone, `CREATE PUBLICATION theirs FOR ALL TABLES`)
+		if _, err := Setup(t.Context(), Config{URL: alone, Slot: slotName(t)}, SetupOptions{Init: true}); err != nil {
+			t.Errorf("version %s, a server without standbys: %v", version, err)
+		}
 		cfg := Config{URL: server.URL("postgres"), Slot: slotName(t)}
+		pgtest.Exec(t, cfg.URL, `SELECT pg_create_physical_replication_slot('standby')`)
 		_, err := Setup(t.Context(), cfg, SetupOptions{Init: true})
 		if version >= "16" {
 			wantSetupError(t, err, "there may be some: readers of a standby; if no Postgres subscription reads it (Debezium is none), add --no-subscribers theirs")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -62,17 +63,20 @@ of an event. Look first with --dry-run. The relay may go on running.
 From the dead-letter topic (default): once what kept events out is mended. An event is taken as the dead letter has it. One
 that is not whole there is made anew from its row, with the mapping of now: its value was too large, or a column was
 malformed or NULL. If the row is gone, or the event was too large to be read at all, it is listed as impossible. Ids may also
-be identities, as the header walrelay.lsn has them. The event type is known where placements make a header of it.
+be identities, as the header walrelay.lsn has them. The event type is known where placements make a header of it; other dead
+letters are not chosen by --type.
 
 From the tables (--from tables): what a topic has lost, or with --again also what is there, for a consumer that must see it
-once more. Consumers that know ids of events leave out what they have had. A row that is not in its topic and may still come
+once more. Consumers that know ids of events leave out what they have had. A row is taken to be in its topic when the topic
+has its id and key, whatever the value. Nobody can tell a record that was lost from one that never was: rows that init
+--existing=skip left out, or a person with walrelay skip, are published by --all; choose by --since or id then. A row that is not in its topic and may still come
 from a relay is left to it. Times are those of created_at, or of the column that the mapping names; with --again --lsn the
 records in the topics tell the places of rows.
 
 What is in its topic already is left out, so that the command may be repeated, except with --again. Events of a key come in
 the order of their commits; those of tables as walrelay repair says. An event whose key has a newer one in the topic that is
 not brought as well is listed and left out, since the older event would be the key's last; --allow-stale brings it all the same.
-What the relay publishes of a key after the topics were read is not waited for: pause the relay where even that matters.
+Several tables that share a topic are looked at one by one. What the relay publishes of a key after the topics were read is not waited for: pause the relay where even that matters.
 
 Records carry the header walrelay.replayed, with the identity of the event, or for a row with the time of the replay; the time
 of the event in walrelay.time; and no walrelay.lsn.
@@ -85,7 +89,10 @@ Exit code 5: events were left out. The others are those of walrelay --help.`
 // options reads the flags.
 func (f *replayFlags) options(ids []string, now time.Time) (o relay.ReplayOptions, err error) {
 	o = f.ReplayOptions
-	o.IDs, o.From = ids, relay.ReplaySource(f.from)
+	o.From = relay.ReplaySource(f.from)
+	for _, id := range ids {
+		o.IDs = append(o.IDs, canonicalID(id))
+	}
 	if o.Since, err = parseTime("--since", f.since, now); err == nil {
 		o.Until, err = parseTime("--until", f.until, now)
 	}
@@ -98,6 +105,8 @@ func (f *replayFlags) options(ids []string, now time.Time) (o relay.ReplayOption
 		return o, err
 	case !tables && o.From != relay.FromDeadLetters:
 		return o, fmt.Errorf("--from %s: want dead-letters or tables", f.from)
+	case !o.Since.IsZero() && !o.Until.IsZero() && o.Until.Before(o.Since):
+		return o, errors.New("--until is earlier than --since")
 	case f.all && narrow:
 		return o, errors.New("--all: leave out the ids and what else narrows them")
 	case !f.all && !narrow:
@@ -110,6 +119,16 @@ func (f *replayFlags) options(ids []string, now time.Time) (o relay.ReplayOption
 	return o, nil
 }
 
+var uuidShape = regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`)
+
+// canonicalID is an id as Postgres writes it: people paste UUIDs in capitals.
+func canonicalID(id string) string {
+	if uuidShape.MatchString(id) {
+		return strings.ToLower(id)
+	}
+	return id
+}
+
 // parseLSNs reads a range.
 func parseLSNs(text string) (first, last lsn.Start, err error) {
 	from, to, ok := strings.Cut(text, "..")
@@ -119,7 +138,8 @@ func parseLSNs(text string) (first, last lsn.Start, err error) {
 			ends[i], err = lsn.ParseEnd(side)
 		}
 	}
-	if !ok || err != nil || from == "" && to == "" {
+	zero := from != "" && ends[0] == 0 || to != "" && ends[1] == 0 // would mean no bound
+	if !ok || err != nil || from == "" && to == "" || zero || to != "" && ends[1] < ends[0] {
 		return 0, 0, fmt.Errorf("--lsn %s: want a range such as 0/16B3748..0/1700000", text)
 	}
 	return lsn.Start(ends[0]), lsn.Start(ends[1]), nil
@@ -143,9 +163,9 @@ func (p *program) replay(cmd *cobra.Command, o relay.ReplayOptions, asJSON bool)
 
 func printReplay(to io.Writer, r relay.ReplayReport) error {
 	var b strings.Builder
-	verb, what, nobody := "brought back", "dead letters", "no dead letter has this id"
+	verb, what, nobody := "brought back", "dead letters", "no such dead letter, or not chosen by the rest"
 	if r.From == relay.FromTables {
-		verb, what, nobody = "published", "rows", "no row has this id"
+		verb, what, nobody = "published", "rows", "no such row, or not chosen by the rest"
 	}
 	if r.DryRun {
 		verb = "would be " + verb

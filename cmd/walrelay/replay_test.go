@@ -37,7 +37,7 @@ func TestReplay(t *testing.T) {
 	pgtest.Exec(t, url, `UPDATE outbox SET aggregatetype = 'order'`)
 	got = walrelay(t, environ, "replay", "2", "3")
 	if got.code != exitDifferences || !strings.HasPrefix(got.out, "1 dead letters: 1 brought back, 0 were in their topics already\n") ||
-		!strings.Contains(got.out, "no dead letter has this id: 1\n    3\n") {
+		!strings.Contains(got.out, "no such dead letter, or not chosen by the rest: 1\n    3\n") {
 		t.Errorf("by id: %+v", got)
 	}
 	got = walrelay(t, environ, "replay", "--all", "--json")
@@ -58,7 +58,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("below all positions: %+v, %v", got, err)
 	}
 	got = walrelay(t, environ, "replay", "--from", "tables", "77")
-	if got.code != exitDifferences || !strings.Contains(got.out, "no row has this id: 1\n    77\n") {
+	if got.code != exitDifferences || !strings.Contains(got.out, "no such row, or not chosen by the rest: 1\n    77\n") {
 		t.Errorf("an id that no row has: %+v", got)
 	}
 	if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
@@ -84,6 +84,9 @@ func TestReplayBadInput(t *testing.T) {
 		{[]string{"replay", "--lsn", "0/1"}, exitConfiguration, "want a range such as 0/16B3748..0/1700000"},
 		{[]string{"replay", "--lsn", ".."}, exitConfiguration, "want a range"},
 		{[]string{"replay", "--lsn", "x..0/1"}, exitConfiguration, "want a range"},
+		{[]string{"replay", "--lsn", "..0/0"}, exitConfiguration, "want a range"},
+		{[]string{"replay", "--lsn", "0/2..0/1"}, exitConfiguration, "want a range"},
+		{[]string{"replay", "--since", "1h", "--until", "2h"}, exitConfiguration, "earlier than"},
 		{[]string{"replay", "--until", "noon"}, exitConfiguration, "--until noon: want a time"},
 		{[]string{"replay", "--all"}, exitPerson, "dead_letter_topic"},
 	} {
