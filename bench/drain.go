@@ -142,6 +142,13 @@ func (s *stage) publish(ctx context.Context, d *dataset, p program, j job, resul
 	return err
 }
 
+// recvlogical reads from a slot for ever, and throws it away.
+func (s *stage) recvlogical(url, slot string) *exec.Cmd {
+	return exec.Command(filepath.Join(s.server.bin, limit), "--dbname", url, "--slot", slot, "--start", "--no-loop",
+		"--file", os.DevNull, "--fsync-interval", "0", "--status-interval", "1",
+		"--option", "proto_version=1", "--option", "publication_names="+publication)
+}
+
 // receive lets pg_recvlogical read a dataset to its end and throw it away.
 func (s *stage) receive(ctx context.Context, d *dataset) (result run, err error) {
 	result = run{rows: d.rows}
@@ -150,9 +157,8 @@ func (s *stage) receive(ctx context.Context, d *dataset) (result run, err error)
 		return result, err
 	}
 	defer func() { err = errors.Join(err, dropSlot(ctx, d.url(), slot)) }()
-	cmd := exec.Command(filepath.Join(s.server.bin, limit), "--dbname", d.url(), "--slot", slot, "--start", "--no-loop",
-		"--file", os.DevNull, "--fsync-interval", "0", "--status-interval", "1", "--endpos", d.end,
-		"--option", "proto_version=1", "--option", "publication_names="+publication)
+	cmd := s.recvlogical(d.url(), slot)
+	cmd.Args = append(cmd.Args, "--endpos", d.end)
 	if d.messages {
 		cmd.Args = append(cmd.Args, "--option", "messages=true")
 	}
@@ -207,5 +213,7 @@ func (s *stage) watch(ctx context.Context, d *dataset, slot string, p *running, 
 	}
 }
 
-// recvlogical is a program only in name: drain knows how to run it.
-var recvlogical = program{name: limit}
+// recvlogical is what only reads. A drain runs it in a way of its own, see receive.
+var recvlogical = program{name: limit, start: func(_ context.Context, s *stage, j job) (*running, error) {
+	return s.launch(limit, s.recvlogical(s.server.url(j.database), j.slot))
+}}

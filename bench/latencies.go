@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 )
 
 var latencyColumns = []column{
@@ -9,6 +10,13 @@ var latencyColumns = []column{
 	{"p99 s", confirmP99, ""}, {"CPU %", loadCPU, ""}, {"CPU µs", cpuEach, ""}, {"idle CPU %", idleCPU, ""}, {"idle WAL kB/h", idleWAL, ""},
 	{"idle RSS MiB", idleRSS, ""}, {"RSS MiB", peakRSS, ""}, {"other s", otherCPU, ""},
 }
+
+// mostTransactions is how many transactions a second a load commits at most: with each row in one of its own, the machine is
+// busy with commits alone at some 8,000 a second.
+const mostTransactions = 1000
+
+// rowsInTransactionAt is how many rows a transaction of a load has.
+func rowsInTransactionAt(rate int) int { return max(1, rate/mostTransactions) }
 
 // latencies lets relays take turns at each rate. The first rate has the idle phase.
 func latencies(list ...program) func(context.Context, *stage, Options, *Section) error {
@@ -38,6 +46,9 @@ func (s *stage) latencyAt(ctx context.Context, o Options, rate int, p program, s
 		idle = 0
 	}
 	name := number(float64(rate)) + "/s"
+	if n := rowsInTransactionAt(rate); n > 1 {
+		name += fmt.Sprintf(", %d rows/tx", n)
+	}
 	f, err := s.undisturbed(name, p.name, latencyColumns, func() (figures, error) {
 		return s.latency(ctx, p, rate, warm, idle, o.Load)
 	})

@@ -29,7 +29,7 @@ func (s *stage) latency(ctx context.Context, p program, rate int, warm, idle, du
 	}
 	url := s.server.url(database)
 	j := job{database: database}
-	l := load{stage: s, url: url, table: "outbox", rate: rate}
+	l := load{stage: s, url: url, table: "outbox", rate: rate, perTx: rowsInTransactionAt(rate)}
 	if p.polls {
 		l.table = "outbox_polled"
 	} else if j.slot, err = s.newSlot(ctx, url); err != nil {

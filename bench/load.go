@@ -11,18 +11,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// load is an application that inserts into an outbox at a rate, one row in a transaction, and a consumer of its events.
+// load is an application that inserts into an outbox at a rate, and a consumer of its events.
 type load struct {
 	stage *stage
 	url   string
 	table string
 	rate  int // rows a second
+	perTx int // rows in a transaction
 	relay *running
 	done  int // rows so far
 }
 
 // writers is how many connections insert: enough that commits that are flushed together reach the rate.
-func (l *load) writers() int { return max(6, l.rate/400) }
+func (l *load) writers() int { return max(6, l.rate/l.perTx/400) }
 
 // passage is what one run of the load has shown: the time from COMMIT's answer to the consumer for each row, and how long it
 // took to insert them all.
@@ -67,24 +68,33 @@ func order(seq int) string {
 		`"remark": "leave it with the neighbours, please"}`, seq, seq, seq%9999, seq%1000, seq%100, seq%5000, 1+seq%7, seq%777)
 }
 
-// insert is one writer: it inserts every writers-th row from the w-th on.
+// insert is one writer: it commits every writers-th transaction from the w-th on.
 func (l *load) insert(ctx context.Context, w int, start time.Time, committed []time.Time) error {
 	conn, err := pgx.Connect(ctx, l.url)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	sql := "INSERT INTO " + l.table + " (aggregatetype, aggregateid, type, payload) VALUES ('" + aggregate + "', $1, 'OrderPlaced', $2::text::jsonb)"
-	for i := w; i < len(committed); i += l.writers() {
+	sql := "INSERT INTO " + l.table + " (aggregatetype, aggregateid, type, payload) SELECT '" + aggregate +
+		"', key, 'OrderPlaced', payload::jsonb FROM unnest($1::text[], $2::text[]) AS event (key, payload)"
+	for i := w * l.perTx; i < len(committed); i += l.writers() * l.perTx {
 		due := start.Add(time.Duration(i) * time.Second / time.Duration(l.rate))
 		if err := pause(ctx, time.Until(due)); err != nil {
 			return err
 		}
-		seq := l.done + i + 1
-		if _, err := conn.Exec(ctx, sql, fmt.Sprintf("key-%d", seq%keys), order(seq)); err != nil {
+		rows := committed[i:min(i+l.perTx, len(committed))]
+		ids, payloads := make([]string, len(rows)), make([]string, len(rows))
+		for n := range rows {
+			seq := l.done + i + n + 1
+			ids[n], payloads[n] = fmt.Sprintf("key-%d", seq%keys), order(seq)
+		}
+		if _, err := conn.Exec(ctx, sql, ids, payloads); err != nil {
 			return fmt.Errorf("insert: %w", err)
 		}
-		committed[i] = time.Now()
+		now := time.Now()
+		for n := range rows {
+			rows[n] = now
+		}
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func outage(ctx context.Context, s *stage, o Options, section *Section) error {
 		return err
 	}
 	defer relay.Kill() // after stop it finds nothing
-	l := &load{stage: s, url: url, table: "outbox", rate: outageRate, relay: relay}
+	l := &load{stage: s, url: url, table: "outbox", rate: outageRate, perTx: 1, relay: relay}
 	if _, err := l.run(ctx, warmUp); err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func primary(ctx context.Context, s *stage, o Options, section *Section) (err er
 		return err
 	}
 	s.say(fmt.Sprintf("the server is saturated by %.0f transactions/s", most))
-	list := append([]program{{name: without}, walrelay}, comparators...)
+	list := append([]program{{name: without}, recvlogical, walrelay}, comparators...)
 	for range o.Runs {
 		for _, p := range list {
 			if p.name != without && !o.takesPart(p) {
