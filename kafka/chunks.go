@@ -2,19 +2,27 @@ package kafka
 
 import "io"
 
-// maxChunk is the size from which on chunks do not grow: large enough that little is left over at a chunk's end, small
-// enough that little lies unused at a batch's.
-const maxChunk = 32 << 10
-
 // chunks are bytes in pieces, so that what grows is not copied. The pieces come from a pool.
 type chunks struct {
 	parts [][]byte
 	size  int
 }
 
-// begin makes an empty first chunk of about hint bytes.
+// chunkFor is the size of the next chunk where so many bytes are there or expected: large enough that there are few, small enough
+// that little lies unused at a batch's end.
+func chunkFor(size int) int {
+	switch {
+	case size >= largeBuffer:
+		return largeBuffer
+	case size > smallBuffer:
+		return mediumBuffer
+	}
+	return smallBuffer
+}
+
+// begin makes an empty first chunk, of bytes of which there will probably be as many as hint.
 func (c *chunks) begin(pool *bufferPool, hint int) {
-	c.parts = append(c.parts, pool.first(min(hint, maxChunk)))
+	c.parts = append(c.parts, pool.first(chunkFor(hint)))
 }
 
 // reserve makes room for n bytes behind one another in the last chunk, and returns that chunk. What is appended to it
@@ -22,7 +30,7 @@ func (c *chunks) begin(pool *bufferPool, hint int) {
 func (c *chunks) reserve(pool *bufferPool, n int) []byte {
 	last := c.parts[len(c.parts)-1]
 	if len(last)+n > cap(last) {
-		last = pool.get(max(n, min(c.size, maxChunk)))
+		last = pool.get(max(n, chunkFor(c.size)))
 		c.parts = append(c.parts, last)
 	}
 	return last

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,10 +34,17 @@ standby.`,
 			if err != nil {
 				return err
 			}
+			if os.Getenv("GOGC") == "" {
+				debug.SetGCPercent(relayGC)
+			}
 			return d.run(cmd.Context())
 		},
 	}
 }
+
+// relayGC is how much of the heap may be garbage, in percent, before it is collected. A relay makes next to none, so half of
+// what is usual costs no time, and saves up to a third of its memory where there are many partitions.
+const relayGC = 50
 
 // daemon is walrelay run.
 type daemon struct {
