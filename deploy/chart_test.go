@@ -20,8 +20,8 @@ import (
 type manifest struct {
 	Kind     string
 	Metadata struct {
-		Name   string
-		Labels map[string]string
+		Name                string
+		Labels, Annotations map[string]string
 	}
 	Data map[string]string
 	Spec struct {
@@ -65,6 +65,27 @@ type pod struct {
 	}
 }
 
+// mounted tells which volume mounts of the first container have no volume.
+func (p *pod) mounted() (missing []string) {
+	volumes := map[string]bool{}
+	for _, v := range p.Volumes {
+		volumes[v.Name] = true
+	}
+	for _, m := range p.Containers[0].VolumeMounts {
+		if !volumes[m.Name] {
+			missing = append(missing, m.Name)
+		}
+	}
+	return missing
+}
+
+// locked tells whether the pod can do nothing to its node or cluster.
+func (p *pod) locked() bool {
+	c := p.Containers[0].SecurityContext
+	return c["readOnlyRootFilesystem"] == true && c["allowPrivilegeEscalation"] == false && p.SecurityContext["runAsNonRoot"] == true &&
+		p.AutomountServiceAccountToken != nil && !*p.AutomountServiceAccountToken
+}
+
 // rendered reads what make chart has written, by kind, and makes sure that it is of the chart as it is now.
 func rendered(t *testing.T, name string) map[string]manifest {
 	t.Helper()
@@ -102,6 +123,9 @@ func rendered(t *testing.T, name string) map[string]manifest {
 		} else if err != nil {
 			t.Fatal(err)
 		}
+		if strings.HasSuffix(m.Metadata.Name, "-init") {
+			m.Kind = "init " + m.Kind
+		}
 		if m.Kind != "" {
 			all[m.Kind] = m
 		}
@@ -133,9 +157,8 @@ func TestChart(t *testing.T) {
 		if p := container.ReadinessProbe.HTTPGet; p.Path != "/readyz" || p.Port != "http" {
 			t.Errorf("%s: readiness %+v", name, p)
 		}
-		if c := container.SecurityContext; c["readOnlyRootFilesystem"] != true || c["allowPrivilegeEscalation"] != false || spec.SecurityContext["runAsNonRoot"] != true ||
-			spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
-			t.Errorf("%s: security %v %v", name, c, spec.SecurityContext)
+		if !spec.locked() {
+			t.Errorf("%s: security %v %v", name, container.SecurityContext, spec.SecurityContext)
 		}
 		if drain := config.Default().DrainTimeout.Seconds(); float64(spec.TerminationGracePeriodSeconds) < 2*drain {
 			t.Errorf("%s: a stop has %d s, and draining alone may take %v", name, spec.TerminationGracePeriodSeconds, drain)
@@ -143,15 +166,46 @@ func TestChart(t *testing.T) {
 		if container.Resources.Limits["memory"] == "" || container.Args[0] != "run" {
 			t.Errorf("%s: %+v", name, container)
 		}
-		volumes := map[string]bool{}
-		for _, v := range spec.Volumes {
-			volumes[v.Name] = true
+		if missing := spec.mounted(); len(missing) > 0 {
+			t.Errorf("%s: no volumes %v", name, missing)
 		}
-		for _, m := range container.VolumeMounts {
-			if !volumes[m.Name] {
-				t.Errorf("%s: no volume %s", name, m.Name)
-			}
+	}
+}
+
+// Asked for, init runs before the release, as somebody else, and is none of the pods that relay.
+func TestChartInit(t *testing.T) {
+	if job, there := rendered(t, "minimal")["init Job"]; there {
+		t.Errorf("nobody has asked for %+v", job)
+	}
+	all := rendered(t, "full")
+	job := all["init Job"]
+	spec := job.Spec.Template.Spec
+	if spec.Containers[0].Image != all["Deployment"].Spec.Template.Spec.Containers[0].Image || strings.Join(spec.Containers[0].Args, " ") != "init --existing=skip" {
+		t.Errorf("it runs %s %v", spec.Containers[0].Image, spec.Containers[0].Args)
+	}
+	for _, kind := range []string{"init Job", "init ConfigMap"} {
+		if hook := all[kind].Metadata.Annotations["helm.sh/hook"]; hook != "pre-install,pre-upgrade" {
+			t.Errorf("%s: hook %q", kind, hook)
 		}
+	}
+	if !spec.locked() || len(spec.mounted()) > 0 {
+		t.Errorf("security %v, no volumes %v", spec.SecurityContext, spec.mounted())
+	}
+	selected := true
+	for label, value := range all["PodDisruptionBudget"].Spec.Selector.MatchLabels {
+		selected = selected && job.Spec.Template.Metadata.Labels[label] == value
+	}
+	if selected {
+		t.Errorf("it is selected with the pods that relay: %v", job.Spec.Template.Metadata.Labels)
+	}
+	text := all["init ConfigMap"].Data["walrelay.yaml"]
+	for _, want := range []string{"postgres://owner@db", "/etc/walrelay/secrets/owner/password", "kafka-1.kafka:9093"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("its configuration lacks %s:\n%s", want, text)
+		}
+	}
+	if strings.Contains(all["ConfigMap"].Data["walrelay.yaml"], "owner") {
+		t.Error("the relay's configuration has what is init's")
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
 	"sigs.k8s.io/yaml"
@@ -31,6 +32,7 @@ import (
 // kinds are the types of what a chart may make.
 var kinds = map[string]func() any{
 	"apps/v1 Deployment":                      func() any { return new(apps.Deployment) },
+	"batch/v1 Job":                            func() any { return new(batch.Job) },
 	"v1 ConfigMap":                            func() any { return new(core.ConfigMap) },
 	"v1 Service":                              func() any { return new(core.Service) },
 	"v1 ServiceAccount":                       func() any { return new(core.ServiceAccount) },
