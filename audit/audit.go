@@ -52,8 +52,7 @@ type Audit struct {
 	older  bool // a row from before the horizon is there
 	// wentBack: what the topics have from before the horizon was read.
 	wentBack bool
-	keys     map[string]bool // that are wanted; empty: all
-	named    map[string]bool // ids that are wanted, with those that a row has
+	named    Named // the ids that are wanted
 }
 
 // bound is a table with its mapping.
@@ -73,12 +72,8 @@ const tick = 100 * time.Millisecond
 
 // New makes an audit that reads topics with the reader, which stays the caller's. It does no I/O.
 func New(cfg Config, reader *kafka.LogReader) (*Audit, error) {
-	a := &Audit{
-		cfg: cfg, reader: reader, ledger: newLedger(cfg.Source), keys: set(cfg.Select.Keys, true), named: set(cfg.Select.IDs, false),
-	}
-	a.ledger.replay = cfg.Select.Replay
-	// A row that was changed since, or whose value the mapping of now makes otherwise, is not to be replayed for that.
-	a.ledger.hash.byID = cfg.Select.Replay != nil
+	a := &Audit{cfg: cfg, reader: reader, ledger: newLedger(cfg.Source), named: NewNamed(cfg.Select.IDs)}
+	a.ledger.forReplay(cfg.Select.Replay)
 	for i := range cfg.Tables {
 		t := &cfg.Tables[i]
 		route, err := router.Bind(t.Route, t.Relation, t.Catalog)
@@ -103,8 +98,12 @@ func (a *Audit) Load(ctx context.Context, tx pgx.Tx) (lsn.End, error) {
 	if err != nil {
 		return 0, err
 	}
+	young, err := a.cfg.Select.Replay.young(ctx, tx)
+	if err != nil {
+		return 0, err
+	}
 	for i := range a.tables {
-		if err := a.load(ctx, tx, i, candidates); err != nil {
+		if err := a.load(ctx, tx, i, candidates, young); err != nil {
 			return 0, err
 		}
 	}
@@ -123,7 +122,7 @@ func moment(ctx context.Context, tx pgx.Tx) (lsn.End, time.Time, error) {
 	return end, now, err
 }
 
-func (a *Audit) load(ctx context.Context, tx pgx.Tx, i int, candidates string) error {
+func (a *Audit) load(ctx context.Context, tx pgx.Tx, i int, candidates, young string) error {
 	t := &a.tables[i]
 	where, err := a.cfg.Select.where(t.Table, candidates)
 	if err != nil {
@@ -140,9 +139,7 @@ func (a *Audit) load(ctx context.Context, tx pgx.Tx, i int, candidates string) e
 		}
 		a.ledger.ranks = append(a.ledger.ranks, t.rank)
 	}
-	if t.rank.young, err = a.cfg.Select.Replay.young(ctx, tx); err != nil {
-		return err
-	}
+	t.rank.young = young
 	total := int64(0)
 	if where.sql == "" {
 		if total, err = t.estimate(ctx, tx); err != nil {
@@ -178,16 +175,8 @@ func (a *Audit) route(t *bound, row *decoder.Row) (*router.Message, error) {
 
 // wanted tells whether the key is one of those that were chosen.
 func (a *Audit) wanted(m *router.Message) bool {
-	return len(a.keys) == 0 || m.Key != nil && a.keys[string(m.Key)]
-}
-
-// set makes a set of names.
-func set(names []string, value bool) map[string]bool {
-	all := make(map[string]bool, len(names))
-	for _, name := range names {
-		all[name] = value
-	}
-	return all
+	keys := a.cfg.Select.Keys
+	return len(keys) == 0 || m.Key != nil && slices.Contains(keys, string(m.Key))
 }
 
 // ticker gives a function that counts and tells Progress now and then.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -58,6 +59,14 @@ func (a *Audit) Find(ctx context.Context, tx pgx.Tx, table, id string) (router.M
 }
 
 var uuidText = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// CanonicalID is an id as Postgres writes it: people paste UUIDs in capitals.
+func CanonicalID(id string) string {
+	if lower := strings.ToLower(id); uuidText.MatchString(lower) {
+		return lower
+	}
+	return id
+}
 
 // mayHave tells whether the text can be an id of the table. Another one would be an error to Postgres.
 func (t *Table) mayHave(id string) bool {

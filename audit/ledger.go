@@ -140,7 +140,7 @@ func (l *ledger) strike(r *kafka.Record) verdict {
 	c := &l.rows[i]
 	if l.replay == nil {
 		l.overtaken(c)
-	} else if place, ok := place(r); ok && place.Source == l.source && l.replay.covers(place.Commit) {
+	} else if place, ok := PlaceOf(r); ok && place.Source == l.source && l.replay.covers(place.Commit) {
 		l.picked[i] = true
 	}
 	if c.seen >= c.rows {
@@ -209,8 +209,8 @@ func (l *ledger) stranger(r *kafka.Record, position lsn.Identity, own bool) verd
 // identity reads the identity of a record that stands in its place.
 func identity(r *kafka.Record) (lsn.Identity, bool) { return identityIn(r, router.HeaderPosition) }
 
-// place reads the identity also of a record that was replayed.
-func place(r *kafka.Record) (lsn.Identity, bool) {
+// PlaceOf is the identity of a record's event, also of one that was replayed.
+func PlaceOf(r *kafka.Record) (lsn.Identity, bool) {
 	id, ok := identity(r)
 	if !ok {
 		id, ok = identityIn(r, HeaderReplayed)

@@ -183,7 +183,7 @@ func (a *Audit) unpublishable(row string, why error) {
 // ends it, but for a record that can be withdrawn: publishing can be repeated.
 func Await(ctx context.Context, p *kafka.Producer) error {
 	trouble, ok := p.Trouble()
-	if ok && trouble.Halted() && trouble.Kind != kafka.KindRecordTooLarge && trouble.Kind != kafka.KindRecordRefused {
+	if ok && trouble.Halted() && !trouble.OneRecord() {
 		return &HaltedError{trouble}
 	}
 	return p.Wait(ctx)

@@ -57,20 +57,36 @@ func (r *Replay) young(ctx context.Context, tx pgx.Tx) (string, error) {
 // is stale when its key has a newer event in the topic that is not among them.
 func (a *Audit) Choose() Choice {
 	c := a.ledger.choose()
-	c.Unknown = Unfound(a.named)
+	c.Unknown = a.named.Unfound()
 	return c
 }
 
-// Unfound are the names that were not found, in their order.
-func Unfound(named map[string]bool) (missing []string) {
-	for name, found := range named {
+// Named are ids that a person has asked for, and whether they were found.
+type Named map[string]bool
+
+// NewNamed makes them of a list, of which nothing is found yet.
+func NewNamed(ids []string) Named {
+	n := make(Named, len(ids))
+	for _, id := range ids {
+		n[id] = false
+	}
+	return n
+}
+
+// Unfound are those that were not found, in their order.
+func (n Named) Unfound() (missing []string) {
+	for id, found := range n {
 		if !found {
-			missing = append(missing, name)
+			missing = append(missing, id)
 		}
 	}
 	slices.Sort(missing)
 	return missing
 }
+
+// forReplay prepares for choose; nil: nobody replays. A row that was changed since, or whose value the mapping of now makes
+// otherwise, is not to be replayed for that.
+func (l *ledger) forReplay(r *Replay) { l.replay, l.hash.byID = r, r != nil }
 
 func (l *ledger) choose() (all Choice) {
 	for i := range l.rows {

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,7 +10,41 @@ import (
 	"github.com/walrelay/walrelay/lsn"
 )
 
-// What a replay of rows 3, 5, 7 and 9 of one key publishes, in short: an id, with a ! where it is stale.
+// chosen is what a replay would publish of rows, in short: an id, with a ! where it is stale. young are ids. In records a ^ in
+// place of the @ is one that an earlier replay has brought back.
+func chosen(t *testing.T, replay *Replay, rows, young, records string) (list []string, got Choice) {
+	t.Helper()
+	l := newLedger(ours)
+	l.ranks = []rank{{by: byNumber}}
+	l.forReplay(replay)
+	for _, row := range strings.Fields(rows) {
+		h := parse(t, row)
+		order, err := strconv.ParseInt(h.id, 10, 64)
+		if err != nil && h.id != "null" {
+			t.Fatal(err)
+		}
+		if err := l.add(h.message(), 0, standing{order: order, young: slices.Contains(strings.Fields(young), h.id)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, record := range strings.Fields(records) {
+		r := parse(t, strings.Replace(record, "^", "@", 1)).record()
+		if strings.Contains(record, "^") {
+			r.Headers[len(r.Headers)-1].Name = []byte(HeaderReplayed)
+		}
+		l.strike(r)
+	}
+	got = l.choose()
+	for _, row := range strings.Fields(rows) {
+		h := parse(t, row)
+		if missing, stale := l.take(h.message()); missing {
+			list = append(list, h.id+map[bool]string{true: "!"}[stale])
+		}
+	}
+	return list, got
+}
+
+// What a replay of rows 3, 5, 7 and 9 of one key publishes.
 func TestChoose(t *testing.T) {
 	t.Parallel()
 	const rows = "t/k/3=v t/k/5=v t/k/7=v t/k/9=v"
@@ -39,27 +74,7 @@ func TestChoose(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLedger(ours)
-			l.ranks, l.replay = []rank{{by: byNumber}}, &test.replay
-			for _, row := range strings.Fields(rows) {
-				h := parse(t, row)
-				order, err := strconv.ParseInt(h.id, 10, 64)
-				young := strings.Contains(test.young, h.id)
-				if err != nil || l.add(h.message(), 0, standing{order: order, young: young}) != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, record := range strings.Fields(test.records) {
-				l.strike(parse(t, record).record())
-			}
-			got := l.choose()
-			var list []string
-			for _, row := range strings.Fields(rows) {
-				h := parse(t, row)
-				if missing, stale := l.take(h.message()); missing {
-					list = append(list, h.id+map[bool]string{true: "!"}[stale])
-				}
-			}
+			list, got := chosen(t, &test.replay, rows, test.young, test.records)
 			if strings.Join(list, " ") != test.want || got.Already != test.already || got.Waiting != test.waiting || got.Left != int64(len(list)) {
 				t.Errorf("%v and %+v, want %s, %d already, %d waiting", list, got, test.want, test.already, test.waiting)
 			}
@@ -87,31 +102,7 @@ func TestChooseRows(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLedger(ours)
-			l.ranks, l.replay, l.hash.byID = []rank{{by: byNumber}}, &test.replay, true
-			for _, row := range strings.Fields(test.rows) {
-				h := parse(t, row)
-				order, _ := strconv.ParseInt(h.id, 10, 64)
-				if err := l.add(h.message(), 0, standing{order: order, young: test.young != "" && strings.Contains(test.young, h.id)}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, record := range strings.Fields(test.records) {
-				text, mark, back := strings.Cut(record, "^") // brought back by a replay
-				r := parse(t, text+strings.Repeat("@"+mark, map[bool]int{true: 1}[back])).record()
-				if back {
-					r.Headers[len(r.Headers)-1].Name = []byte(HeaderReplayed)
-				}
-				l.strike(r)
-			}
-			got := l.choose()
-			var list []string
-			for _, row := range strings.Fields(test.rows) {
-				h := parse(t, row)
-				if missing, stale := l.take(h.message()); missing {
-					list = append(list, h.id+map[bool]string{true: "!"}[stale])
-				}
-			}
+			list, got := chosen(t, &test.replay, test.rows, test.young, test.records)
 			if strings.Join(list, " ") != test.want || got.Waiting != test.waiting || got.Left != int64(len(list)) {
 				t.Errorf("%v and %+v, want %s, %d waiting", list, got, test.want, test.waiting)
 			}
@@ -141,7 +132,7 @@ func TestLedgerReplayed(t *testing.T) {
 func TestChooseDeadLetters(t *testing.T) {
 	t.Parallel()
 	l := newLedger(ours)
-	l.replay = &Replay{Again: true}
+	l.forReplay(&Replay{Again: true})
 	for _, row := range []string{"t/k/1=v", "t/k/2=v"} {
 		h := parse(t, row)
 		if err := l.add(h.message(), 0, standing{}); err != nil {

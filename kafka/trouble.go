@@ -65,6 +65,9 @@ func (t Trouble) Halted() bool {
 	return false
 }
 
+// OneRecord tells whether the brokers refuse a record, which Withdraw takes back.
+func (t Trouble) OneRecord() bool { return t.Kind == KindRecordTooLarge || t.Kind == KindRecordRefused }
+
 // Trouble is the gravest one at this moment, the oldest of its kind.
 func (p *Producer) Trouble() (Trouble, bool) {
 	p.mu.Lock()

@@ -54,7 +54,7 @@ func (p *Producer) Withdraw(topic string, partition int32) (Withdrawn, bool) {
 // there is no such record, or it cannot be withdrawn yet.
 func (p *Producer) WithdrawRefused() (Withdrawn, error) {
 	trouble, ok := p.Trouble()
-	if !ok || trouble.Kind != KindRecordTooLarge && trouble.Kind != KindRecordRefused {
+	if !ok || !trouble.OneRecord() {
 		return Withdrawn{}, nil
 	}
 	taken, ok := p.Withdraw(trouble.Topic, trouble.Partition)

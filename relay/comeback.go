@@ -53,7 +53,7 @@ func (r *replay) leaveOut(ctx context.Context) error {
 	}
 	r.reader.Progress = r.told("reading topics")
 	err := r.reader.Read(ctx, topics, since, func(record *kafka.Record) error {
-		place, known := placeOf(record)
+		place, known := audit.PlaceOf(record)
 		if e := byPlace[place]; known && e != nil && e.message.Topic == record.Topic {
 			e.already = true
 		}
@@ -82,17 +82,6 @@ func (r *replay) leftOut(e *comeback) bool {
 		return true
 	}
 	return false
-}
-
-// placeOf is the place of the event of a record, also of one that was replayed.
-func placeOf(record *kafka.Record) (lsn.Identity, bool) {
-	for _, h := range slices.Backward(record.Headers) {
-		if name := string(h.Name); name == router.HeaderPosition || name == audit.HeaderReplayed {
-			id, err := lsn.ParseIdentity(string(h.Value))
-			return id, err == nil
-		}
-	}
-	return lsn.Identity{}, false
 }
 
 // overtakes tells whether a record of the event's key is of a newer event. Where a record does not tell its place, its time

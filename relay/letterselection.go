@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/walrelay/walrelay/audit"
 	"github.com/walrelay/walrelay/fault"
 	"github.com/walrelay/walrelay/replication"
 	"github.com/walrelay/walrelay/router"
@@ -14,15 +15,12 @@ import (
 // selection is which dead letters a person has chosen.
 type selection struct {
 	ReplayOptions
-	named       map[string]bool // the ids that are asked for, with those that were found
-	typeHeaders []string        // that have the event type
+	named       audit.Named
+	typeHeaders []string // that have the event type
 }
 
 func newSelection(cfg Config, survey *replication.Survey, o ReplayOptions) (*selection, error) {
-	s := &selection{ReplayOptions: o, named: make(map[string]bool, len(o.IDs))}
-	for _, id := range o.IDs {
-		s.named[id] = false
-	}
+	s := &selection{ReplayOptions: o, named: audit.NewNamed(o.IDs)}
 	for i, t := range survey.Tables {
 		route := cfg.Tables[i].Route
 		s.addTypeHeader(route, route.ColumnsOf(t.Relation).Type)

@@ -80,7 +80,7 @@ func (f *flow) bury(ctx context.Context, topic string, source *route, why error)
 // refused meets a record that the producer has and the brokers refuse, which halts its partition: skipped by order, or
 // buried. What is to be buried waits in f.parked until the producer takes it.
 func (f *flow) refused(trouble kafka.Trouble) {
-	if trouble.Kind != kafka.KindRecordTooLarge && trouble.Kind != kafka.KindRecordRefused {
+	if !trouble.OneRecord() {
 		return
 	}
 	request, skip := f.orders.peek(trouble.Event)

@@ -59,7 +59,7 @@ func (r *replay) run(ctx context.Context, topics []string) error {
 	if err != nil {
 		return err
 	}
-	r.report.Events, r.report.Others, r.report.Unknown = int64(len(letters)), others, audit.Unfound(chosen.named)
+	r.report.Events, r.report.Others, r.report.Unknown = int64(len(letters)), others, chosen.named.Unfound()
 	err = r.within(ctx, "", func(tx pgx.Tx) error {
 		for i := range letters {
 			if err := r.take(ctx, tx, &letters[i]); err != nil {

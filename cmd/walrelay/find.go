@@ -56,8 +56,8 @@ func (p *program) find(cmd *cobra.Command, id string, flags findFlags) error {
 		if err != nil {
 			return err
 		}
-		err = p.print(flags.json, found, func(to io.Writer) error {
-			_, err := io.WriteString(to, whereabouts(id, found))
+		err = p.print(flags.json, found, func() error {
+			_, err := io.WriteString(p.out, whereabouts(id, found))
 			return err
 		})
 		if err == nil && len(found.Places) == 0 && !found.Waiting {

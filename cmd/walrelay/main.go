@@ -29,11 +29,11 @@ type program struct {
 }
 
 // print writes a report: one JSON line for machines, or the text for a person.
-func (p *program) print(asJSON bool, report any, text func(io.Writer) error) error {
+func (p *program) print(asJSON bool, report any, text func() error) error {
 	if asJSON {
 		return json.NewEncoder(p.out).Encode(report)
 	}
-	return text(p.out)
+	return text()
 }
 
 // execute runs a command line and returns the exit code.

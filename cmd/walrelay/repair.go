@@ -75,7 +75,7 @@ func (p *program) repair(cmd *cobra.Command, o relay.RepairOptions, asJSON bool)
 		if err != nil {
 			return err
 		}
-		if err := p.print(asJSON, report, func(to io.Writer) error { return printRepair(to, report) }); err != nil {
+		if err := p.print(asJSON, report, func() error { return printRepair(p.out, report) }); err != nil {
 			return err
 		}
 		return repairEnd(report)

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/walrelay/walrelay/audit"
 	"github.com/walrelay/walrelay/lsn"
 	"github.com/walrelay/walrelay/relay"
 )
@@ -91,7 +91,7 @@ func (f *replayFlags) options(ids []string, now time.Time) (o relay.ReplayOption
 	o = f.ReplayOptions
 	o.From = relay.ReplaySource(f.from)
 	for _, id := range ids {
-		o.IDs = append(o.IDs, canonicalID(id))
+		o.IDs = append(o.IDs, audit.CanonicalID(id))
 	}
 	if o.Since, err = parseTime("--since", f.since, now); err == nil {
 		o.Until, err = parseTime("--until", f.until, now)
@@ -119,16 +119,6 @@ func (f *replayFlags) options(ids []string, now time.Time) (o relay.ReplayOption
 	return o, nil
 }
 
-var uuidShape = regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`)
-
-// canonicalID is an id as Postgres writes it: people paste UUIDs in capitals.
-func canonicalID(id string) string {
-	if uuidShape.MatchString(id) {
-		return strings.ToLower(id)
-	}
-	return id
-}
-
 // parseLSNs reads a range.
 func parseLSNs(text string) (first, last lsn.Start, err error) {
 	from, to, ok := strings.Cut(text, "..")
@@ -153,7 +143,7 @@ func (p *program) replay(cmd *cobra.Command, o relay.ReplayOptions, asJSON bool)
 		if err != nil {
 			return err
 		}
-		err = p.print(asJSON, report, func(to io.Writer) error { return printReplay(to, report) })
+		err = p.print(asJSON, report, func() error { return printReplay(p.out, report) })
 		if err == nil && report.LeftOut() {
 			err = &differencesError{"events were left out, see above"}
 		}

@@ -40,10 +40,7 @@ func (p *program) slotInspectCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return json.NewEncoder(p.out).Encode(found)
-			}
-			return p.printSlot(found)
+			return p.print(asJSON, found, func() error { return p.printSlot(found) })
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as one JSON line")

@@ -97,12 +97,7 @@ func (p *program) showStatus(ctx context.Context, pages admin.Config, settings r
 		if flags.watch && !flags.json {
 			fmt.Fprint(p.out, "\x1b[H\x1b[2J") // home, clear
 		}
-		var err error
-		if flags.json {
-			err = json.NewEncoder(p.out).Encode(s)
-		} else {
-			err = p.printStanding(s, time.Now())
-		}
+		err := p.print(flags.json, s, func() error { return p.printStanding(s, time.Now()) })
 		if err != nil || !flags.watch {
 			return errors.Join(err, s.nobody())
 		}

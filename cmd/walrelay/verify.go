@@ -127,7 +127,7 @@ func (p *program) verify(cmd *cobra.Command, o relay.VerifyOptions, asJSON bool)
 		if err != nil {
 			return err
 		}
-		err = p.print(asJSON, report, func(to io.Writer) error { return printReport(to, report, o.Select) })
+		err = p.print(asJSON, report, func() error { return printReport(p.out, report, o.Select) })
 		if err == nil && differs(report) {
 			err = &differencesError{"tables and topics differ"}
 		}

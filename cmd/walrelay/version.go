@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -24,11 +23,10 @@ func (p *program) versionCommand() *cobra.Command {
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
-			if asJSON {
-				return json.NewEncoder(p.out).Encode(b)
-			}
-			_, err := fmt.Fprintf(p.out, "walrelay %s (commit %s, %s)\n", b.Version, b.Commit, b.Go)
-			return err
+			return p.print(asJSON, b, func() error {
+				_, err := fmt.Fprintf(p.out, "walrelay %s (commit %s, %s)\n", b.Version, b.Commit, b.Go)
+				return err
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as one JSON line")
