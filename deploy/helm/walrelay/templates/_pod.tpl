@@ -21,6 +21,13 @@ image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.App
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- end -}}
 
+{{- define "walrelay.secretEnv" -}}
+{{- range $name, $from := . }}
+- name: {{ $name }}
+  valueFrom: {secretKeyRef: {name: {{ $from.name }}, key: {{ $from.key }}}}
+{{- end }}
+{{- end -}}
+
 {{- define "walrelay.secretMounts" -}}
 {{- range $key, $secret := . }}
 - {name: secret-{{ $key }}, mountPath: /etc/walrelay/secrets/{{ $key }}, readOnly: true}
