@@ -21,6 +21,9 @@ func rowsInTransactionAt(rate int) int { return max(1, rate/mostTransactions) }
 // latencies lets relays take turns at each rate. The first rate has the idle phase.
 func latencies(list ...program) func(context.Context, *stage, Options, *Section) error {
 	return func(ctx context.Context, s *stage, o Options, section *Section) error {
+		if err := s.warmLoop(ctx, o.WarmLoop); err != nil {
+			return err
+		}
 		for _, rate := range o.Rates {
 			for range o.Runs {
 				for _, p := range list {

@@ -28,6 +28,8 @@ type Options struct {
 	// Warm is how long the broker is kept busy first: one that has just been started compiles its code, for which it takes
 	// most of a core for about fifteen seconds, and brokers live for weeks.
 	Warm time.Duration
+	// WarmLoop is how long it is kept busy with an open loop before latencies are measured.
+	WarmLoop time.Duration
 	// Rates are the rows a second of the open loops.
 	Rates []int
 	// Outage is how long Kafka is away.
@@ -56,7 +58,7 @@ var parts = []part{
 	{"topics", "Backlog drain by number of topics", drainColumns, drains(manyTopics, nil)},
 	{"compression", "Backlog drain by compression of batches", drainColumns, drains(compressions, nil)},
 	{"sources", "Backlog drain by source: one table, ten tables, messages", drainColumns, drains(sources, nil)},
-	{"latency", "COMMIT to consumer, open loop of single-row transactions", latencyColumns, latencies(walrelay)},
+	{"latency", "COMMIT to consumer, open loop", latencyColumns, latencies(walrelay)},
 	{"relays-latency", "The same of other relays", latencyColumns, latencies(comparators...)},
 	{"start", "Start", startColumns, starts},
 	{"backlog", "CPU of an event by size of table and of backlog", drainColumns, drains(sizes, nil)},

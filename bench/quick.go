@@ -22,8 +22,8 @@ type QuickOptions struct {
 	Load time.Duration
 	// Idle is how long the idle relay is watched.
 	Idle time.Duration
-	// Warm is as in Options.
-	Warm time.Duration
+	// Warm and WarmLoop are as in Options.
+	Warm, WarmLoop time.Duration
 	// Profile is as in Options.
 	Profile string
 }
@@ -66,6 +66,9 @@ func Quick(ctx context.Context, o QuickOptions, out io.Writer) (err error) {
 	}
 	result.drains(section)
 	s.say("\n" + part{columns: drainColumns}.table(section))
+	if err := s.warmLoop(ctx, o.WarmLoop); err != nil {
+		return err
+	}
 	f, err := s.latency(ctx, walrelay, o.Rate, warmUp, o.Idle, o.Load)
 	if err != nil {
 		return fmt.Errorf("latency: %w", err)

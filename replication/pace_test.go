@@ -5,45 +5,78 @@ import (
 	"time"
 )
 
-// feed lets the stream bring bytes per second for the given time, as a socket with this pace would hand them
-// out, and returns the marks seen at the end.
-func feed(p *pace, perSecond int, span time.Duration) (low, high int) {
+// traffic is what a walsender sends: each transaction's messages one after the other, every gap.
+type traffic struct {
+	transactions int // a second
+	messages     int // in each, of some 200 B on average
+	gap          time.Duration
+}
+
+const (
+	messageBytes = 200
+	wakeUp       = 40 * time.Microsecond // from a message to the read that takes it and what has come behind it
+)
+
+// feed lets a pace read traffic for some time as a socket with its mark would hand it out. It returns how many reads a
+// second it took and how long a message waited at most, both in the second half.
+func feed(p *pace, t traffic, span time.Duration) (reads float64, longest time.Duration) {
 	start := time.Unix(1000, 0)
-	low, high = 1<<30, 0
-	half := start.Add(span / 2)
-	for now := start; now.Before(start.Add(span)); {
-		wait, timedOut := 50*time.Microsecond, false // what one wake-up costs
-		if p.mark > quietMark {
-			full := time.Duration(float64(p.mark) / float64(perSecond) * float64(time.Second))
-			if wait = max(wait, full); full > p.wait() {
-				wait, timedOut = p.wait(), true
+	end, half := start.Add(span), start.Add(span/2)
+	sent := func(i int) time.Time {
+		return start.Add(time.Duration(i/t.messages)*time.Second/time.Duration(t.transactions) + time.Duration(i%t.messages)*t.gap)
+	}
+	next, now := 0, start
+	for now.Before(end) {
+		until, timedOut := now.Add(p.wait()), false
+		first, last := next, next
+		for pending := 0; pending < max(p.mark, 1); last++ {
+			if p.mark > quietMark && sent(last).After(until) {
+				now, timedOut = until, true
+				break
+			}
+			now = later(now, sent(last))
+			pending += messageBytes
+		}
+		for now = now.Add(wakeUp); !sent(last).After(now); last++ {
+		}
+		p.read((last-first)*messageBytes, timedOut, now)
+		if next = last; now.After(half) {
+			reads++
+			if last > first {
+				longest = max(longest, now.Sub(sent(first)))
 			}
 		}
-		now = now.Add(wait)
-		n := int(float64(perSecond)*wait.Seconds()) + 1
-		mark := p.read(n, timedOut, now)
-		if now.After(half) {
-			low, high = min(low, mark), max(high, mark)
-		}
 	}
-	return low, high
+	return reads / (span / 2).Seconds(), longest
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func TestPaceFollowsTheLoad(t *testing.T) {
+	const micro = time.Microsecond
 	for _, c := range []struct {
-		name      string
-		perSecond int
-		low, high int // bounds of the mark in the steady state
+		name    string
+		traffic traffic
+		reads   float64       // a second, at most
+		longest time.Duration // that a message waits
 	}{
-		{"1,000 events a second stay at one byte", 600_000, quietMark, quietMark},
-		{"10,000 events a second stay at one byte", 6_000_000, quietMark, quietMark},
-		{"a backlog of small transactions gathers", 35_000_000, firstMark, lastMark},
-		{"a backlog of large transactions gathers most", 65_000_000, lastMark / 2, lastMark},
+		{"100 transactions of one row: nothing waits", traffic{100, 3, 20 * micro}, 300, wakeUp},
+		{"1,000 transactions of one row: nothing waits", traffic{1000, 3, 20 * micro}, 3000, wakeUp},
+		{"100 transactions of ten rows: nothing waits", traffic{100, 12, 20 * micro}, 1200, wakeUp},
+		{"1,000 transactions of ten rows are gathered", traffic{1000, 12, 20 * micro}, 1100, firstWait + wakeUp},
+		{"a walsender slowed down by its readers is gathered", traffic{5000, 3, 60 * micro}, 1100, firstWait + wakeUp},
+		{"a backlog of small transactions", traffic{60_000, 3, 5 * micro}, 1100, lastWait + wakeUp},
+		{"a backlog of large transactions", traffic{3000, 102, 3 * micro}, 400, lastWait + wakeUp},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			low, high := feed(new(pace), c.perSecond, time.Second)
-			if low < c.low || high > c.high {
-				t.Errorf("mark between %d and %d, want it within %d and %d", low, high, c.low, c.high)
+			reads, longest := feed(new(pace), c.traffic, time.Second)
+			if reads > c.reads || longest > c.longest {
+				t.Errorf("%.0f reads a second, a message waits %v; want at most %.0f and %v", reads, longest, c.reads, c.longest)
 			}
 		})
 	}
@@ -51,19 +84,11 @@ func TestPaceFollowsTheLoad(t *testing.T) {
 
 func TestPaceCalmsDown(t *testing.T) {
 	p := new(pace)
-	feed(p, 65_000_000, time.Second)
-	if p.mark != lastMark {
-		t.Fatalf("mark %d in a backlog", p.mark)
+	feed(p, traffic{3000, 102, 3 * time.Microsecond}, time.Second)
+	if p.mark != lastMark || p.wait() != lastWait {
+		t.Fatalf("mark %d, wait %v in a backlog", p.mark, p.wait())
 	}
-	var waited time.Duration
-	for p.mark > quietMark {
-		waited += p.wait()
-		p.read(500, true, time.Unix(2000, 0))
-	}
-	if waited > 15*time.Millisecond {
-		t.Errorf("the stream gathers for %v after the backlog has ended", waited)
-	}
-	if p.wait() != 0 {
-		t.Error("a quiet stream waits")
+	if p.read(500, true, time.Unix(2000, 0)); p.wait() != 0 {
+		t.Errorf("a quiet stream waits %v", p.wait())
 	}
 }
