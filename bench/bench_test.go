@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestQuick(t *testing.T) {
 	requireServers(t)
 	var out bytes.Buffer
-	o := QuickOptions{PostgresBin: PostgresBin, Rows100: 5000, Rows1: 1000, Runs: 1, Rate: 200, Load: time.Second, Idle: time.Second}
+	o := QuickOptions{PostgresBin: PostgresBin, Rows100: 50_000, Rows1: 20_000, Runs: 1, Rate: 200, Load: time.Second, Idle: time.Second}
 	if err := Quick(t.Context(), o, &out); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
