@@ -30,11 +30,14 @@ func feed(p *pace, t traffic, span time.Duration) (reads float64, longest time.D
 		until, timedOut := now.Add(p.wait()), false
 		first, last := next, next
 		for pending := 0; pending < max(p.mark, 1); last++ {
-			if p.mark > quietMark && sent(last).After(until) {
+			at := sent(last)
+			if p.mark > quietMark && at.After(until) {
 				now, timedOut = until, true
 				break
 			}
-			now = later(now, sent(last))
+			if at.After(now) {
+				now = at
+			}
 			pending += messageBytes
 		}
 		for now = now.Add(wakeUp); !sent(last).After(now); last++ {
@@ -48,13 +51,6 @@ func feed(p *pace, t traffic, span time.Duration) (reads float64, longest time.D
 		}
 	}
 	return reads / (span / 2).Seconds(), longest
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 func TestPaceFollowsTheLoad(t *testing.T) {

@@ -22,7 +22,7 @@ func main() {
 	flag.DurationVar(&o.Load, "load", 20*time.Second, "how long they last")
 	flag.DurationVar(&o.Idle, "idle", 20*time.Second, "how long the idle relay is watched")
 	flag.DurationVar(&o.Warm, "warm", 15*time.Second, "how long the broker is kept busy before anything is measured")
-	flag.DurationVar(&o.WarmLoop, "warm-loop", 60*time.Second, "how long it is kept busy with single requests before latencies are measured")
+	flag.DurationVar(&o.WarmLoop, "warm-loop", 60*time.Second, "how long it is kept busy with an open loop before latencies are measured")
 	flag.StringVar(&o.Profile, "profile", "", "folder for perf's records of the relay's drains; costs CPU itself")
 	flag.Parse()
 
